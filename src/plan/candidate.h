@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Candidate is one kernel that may serve a problem: the only thing a backend exports.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/resources.h"
+#include "problem/problem.h"
+
+namespace tilegate {
+
+// What the planner knows of the device: enough to choose and schedule without touching it.
+struct DeviceFacts {
+  DeviceType type = DeviceType::kCpu;
+  std::string name;             // "NVIDIA H200"
+  int num_threads = 1;          // CPU
+  int num_sms = 0;              // CUDA
+  int compute_capability = 0;   // CUDA: 90 for sm_90
+  double bandwidth_gbps = 0.0;  // copy bandwidth
+  int cudnn_version = 0;        // 0: no cuDNN
+  std::string cudnn_missing;    // why there is none
+  int decode_auto_cudnn = -1;   // the override, see ContextOptions
+};
+
+// Decided in plan, from shapes and device facts alone; the launch obeys it.
+struct Schedule {
+  std::size_t workspace_bytes = 0;
+  std::int64_t kv_split = 0;        // attention: keys a split; 0: one split
+  std::int64_t segment_tokens = 0;  // delta rule: tokens a context-parallel segment; 0: one segment
+  std::int64_t config = 0;          // index into the candidate's own configuration table
+  bool pinned_bits = true;          // bits of a request do not depend on batch, capacity or device
+  std::string note;                 // one line for explain()
+  bool operator==(const Schedule&) const = default;
+};
+
+struct Launch {
+  const Operation& call;  // with the caller's pointers
+  const Schedule& schedule;
+  const DeviceFacts& facts;
+  Resources& resources;
+  std::byte* workspace = nullptr;  // schedule.workspace_bytes, 256-byte aligned
+  void* stream = nullptr;
+};
+
+struct Candidate {
+  std::string_view name;  // "cpu.flash": backend, dot, kernel
+  Backend backend = Backend::kReference;
+  // A reason why this kernel cannot serve the problem, or nullopt.
+  std::optional<std::string> (*reject)(const Operation&, const DeviceFacts&) = nullptr;
+  double (*cost_us)(const Operation&, const DeviceFacts&) = nullptr;
+  Schedule (*schedule)(const Operation&, const DeviceFacts&) = nullptr;
+  Status (*launch)(const Launch&) = nullptr;
+};
+
+}  // namespace tilegate
