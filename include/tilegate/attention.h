@@ -18,35 +18,35 @@ enum class LseBase : std::uint8_t { kLog2, kNatural };
 enum class KvLayout : std::uint8_t { kNhd, kHnd };
 
 struct AttentionOptions {
-  std::optional<double> scale;      // absent: 1 / sqrt(head_dim_qk); 0.0 is a value
-  bool causal = false;              // bottom-right aligned; decode is always causal
-  std::int64_t window_left = -1;    // keys visible before the diagonal; -1: unlimited
-  std::int64_t window_right = -1;   // keys visible after the diagonal; -1: unlimited
-  double logits_soft_cap = 0.0;     // s = cap * tanh(x * scale / cap); 0: off
+  std::optional<double> scale;     // absent: 1 / sqrt(head_dim_qk); 0.0 is a value
+  bool causal = false;             // bottom-right aligned; decode is always causal
+  std::int64_t window_left = -1;   // keys visible before the diagonal; -1: unlimited
+  std::int64_t window_right = -1;  // keys visible after the diagonal; -1: unlimited
+  double logits_soft_cap = 0.0;    // s = cap * tanh(x * scale / cap); 0: off
   LseBase lse_base = LseBase::kLog2;
   KvLayout kv_layout = KvLayout::kNhd;
-  std::int64_t q_len_per_req = 1;   // decode: query rows a request, 1..16
-  std::int64_t max_qo_len = 0;      // declared upper bound of query rows a request; 0: from shapes
-  std::int64_t max_kv_len = 0;      // declared upper bound of keys a request; 0: from shapes
+  std::int64_t q_len_per_req = 1;  // decode: query rows a request, 1..16
+  std::int64_t max_qo_len = 0;     // declared upper bound of query rows a request; 0: from shapes
+  std::int64_t max_kv_len = 0;     // declared upper bound of keys a request; 0: from shapes
   std::int64_t fixed_split_size = 0;  // keys a KV split; 0: the planner chooses
   bool disable_split_kv = false;
-  bool batch_invariant = false;     // bits of a request do not depend on its batch
+  bool batch_invariant = false;  // bits of a request do not depend on its batch
   Backend backend = Backend::kAuto;
 };
 
 // Ragged prefill. Dense batches pass q [B,Sq,Hq,Dqk], k [B,Sk,Hkv,Dqk], v [B,Sk,Hkv,Dv] and
 // o [B,Sq,Hq,Dv] without offsets (lse stays [B*Sq, Hq]).
 struct PrefillRaggedArgs {
-  TensorView q;          // [Tq, Hq, Dqk] fp16 | bf16 | fp32
-  TensorView k;          // [Tk, Hkv, Dqk]
-  TensorView v;          // [Tk, Hkv, Dv]
-  TensorView qo_indptr;  // [B + 1]
-  TensorView kv_indptr;  // [B + 1]
-  TensorView sinks;      // optional [Hq] fp32, natural units
+  TensorView q;                   // [Tq, Hq, Dqk] fp16 | bf16 | fp32
+  TensorView k;                   // [Tk, Hkv, Dqk]
+  TensorView v;                   // [Tk, Hkv, Dv]
+  TensorView qo_indptr;           // [B + 1]
+  TensorView kv_indptr;           // [B + 1]
+  TensorView sinks;               // optional [Hq] fp32, natural units
   TensorView custom_mask;         // optional [sum qo_len * kv_len] u8 | bool, any nonzero is true
   TensorView packed_custom_mask;  // optional u8, LSB first, each request on a byte boundary
-  TensorView o;          // out [Tq, Hq, Dv]; rows past the last offset stay untouched
-  TensorView lse;        // optional out [Tq, Hq] fp32
+  TensorView o;                   // out [Tq, Hq, Dv]; rows past the last offset stay untouched
+  TensorView lse;                 // optional out [Tq, Hq] fp32
 };
 
 // Which pages hold the keys of each request: CSR, or a dense table with lengths.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a DLPack tensor to a TensorView. A template over DLTensor, so that the library does not bring
-// its own dlpack.h: include yours first.
+// From a DLPack tensor to a TensorView. A template over DLTensor, so that the library does not
+// bring its own dlpack.h: include yours first.
 #pragma once
 
 #include <string>
@@ -24,19 +24,28 @@ Result<TensorView> from_dlpack(const DLTensorLike& dl) {
   const int code = static_cast<int>(dl.dtype.code);
   const int bits = static_cast<int>(dl.dtype.bits);
   if (dl.dtype.lanes != 1) return bad("dtype lanes must be 1");
-  if (code == kDlFloat && bits == 32) view.dtype = DType::kFloat32;
-  else if (code == kDlFloat && bits == 16) view.dtype = DType::kFloat16;
-  else if (code == kDlBfloat && bits == 16) view.dtype = DType::kBFloat16;
-  else if (code == kDlInt && bits == 32) view.dtype = DType::kInt32;
-  else if (code == kDlInt && bits == 64) view.dtype = DType::kInt64;
-  else if (code == kDlUint && bits == 8) view.dtype = DType::kUInt8;
-  else if (code == kDlBool && bits == 8) view.dtype = DType::kBool;
+  if (code == kDlFloat && bits == 32)
+    view.dtype = DType::kFloat32;
+  else if (code == kDlFloat && bits == 16)
+    view.dtype = DType::kFloat16;
+  else if (code == kDlBfloat && bits == 16)
+    view.dtype = DType::kBFloat16;
+  else if (code == kDlInt && bits == 32)
+    view.dtype = DType::kInt32;
+  else if (code == kDlInt && bits == 64)
+    view.dtype = DType::kInt64;
+  else if (code == kDlUint && bits == 8)
+    view.dtype = DType::kUInt8;
+  else if (code == kDlBool && bits == 8)
+    view.dtype = DType::kBool;
   else
     return bad("dtype must be float32, float16, bfloat16, int32, int64, uint8 or bool, got code " +
                std::to_string(code) + " with " + std::to_string(bits) + " bits");
   const int device = static_cast<int>(dl.device.device_type);
-  if (device == kDlCuda || device == kDlCudaManaged) view.device.type = DeviceType::kCuda;
-  else if (device == kDlCpu || device == kDlCudaHost) view.device.type = DeviceType::kCpu;
+  if (device == kDlCuda || device == kDlCudaManaged)
+    view.device.type = DeviceType::kCuda;
+  else if (device == kDlCpu || device == kDlCudaHost)
+    view.device.type = DeviceType::kCpu;
   else
     return bad("device must be cpu or cuda, got DLPack device " + std::to_string(device));
   view.device.index = view.device.type == DeviceType::kCuda ? dl.device.device_id : 0;

@@ -92,8 +92,8 @@ Status batch_decode_paged(Context& context, const DecodePagedArgs& args,
                           const AttentionOptions& options = {}, void* stream = nullptr);
 Status append_paged_kv(Context& context, const AppendPagedKvArgs& args,
                        const AppendOptions& options = {}, void* stream = nullptr);
-Status merge_states(Context& context, const MergeStatesArgs& args,
-                    const MergeOptions& options = {}, void* stream = nullptr);
+Status merge_states(Context& context, const MergeStatesArgs& args, const MergeOptions& options = {},
+                    void* stream = nullptr);
 Status chunk_gated_delta_rule(Context& context, const DeltaRuleArgs& args,
                               const DeltaRuleOptions& options = {}, void* stream = nullptr);
 Status chunk_gated_delta_rule2(Context& context, const DeltaRuleArgs& args,

@@ -26,14 +26,22 @@ enum class StatusCode {
 // "invalid_argument", "unsupported", ...
 constexpr std::string_view to_string(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return "ok";
-    case StatusCode::kInvalidArgument: return "invalid_argument";
-    case StatusCode::kUnsupported: return "unsupported";
-    case StatusCode::kOutOfWorkspace: return "out_of_workspace";
-    case StatusCode::kCuda: return "cuda";
-    case StatusCode::kCudnn: return "cudnn";
-    case StatusCode::kComm: return "comm";
-    case StatusCode::kIo: return "io";
+    case StatusCode::kOk:
+      return "ok";
+    case StatusCode::kInvalidArgument:
+      return "invalid_argument";
+    case StatusCode::kUnsupported:
+      return "unsupported";
+    case StatusCode::kOutOfWorkspace:
+      return "out_of_workspace";
+    case StatusCode::kCuda:
+      return "cuda";
+    case StatusCode::kCudnn:
+      return "cudnn";
+    case StatusCode::kComm:
+      return "comm";
+    case StatusCode::kIo:
+      return "io";
   }
   return "unknown";
 }
@@ -75,8 +83,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}    // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

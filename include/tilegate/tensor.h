@@ -14,26 +14,40 @@ enum class DType : std::uint8_t { kFloat32, kFloat16, kBFloat16, kInt32, kInt64,
 
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return 4;
-    case DType::kFloat16: return 2;
-    case DType::kBFloat16: return 2;
-    case DType::kInt32: return 4;
-    case DType::kInt64: return 8;
-    case DType::kUInt8: return 1;
-    case DType::kBool: return 1;
+    case DType::kFloat32:
+      return 4;
+    case DType::kFloat16:
+      return 2;
+    case DType::kBFloat16:
+      return 2;
+    case DType::kInt32:
+      return 4;
+    case DType::kInt64:
+      return 8;
+    case DType::kUInt8:
+      return 1;
+    case DType::kBool:
+      return 1;
   }
   return 0;
 }
 
 constexpr std::string_view to_string(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return "float32";
-    case DType::kFloat16: return "float16";
-    case DType::kBFloat16: return "bfloat16";
-    case DType::kInt32: return "int32";
-    case DType::kInt64: return "int64";
-    case DType::kUInt8: return "uint8";
-    case DType::kBool: return "bool";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt64:
+      return "int64";
+    case DType::kUInt8:
+      return "uint8";
+    case DType::kBool:
+      return "bool";
   }
   return "unknown";
 }
@@ -52,9 +66,9 @@ struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
   Device device;
-  int rank = 0;                                    // 0: the argument is absent
-  std::array<std::int64_t, kMaxRank> shape{};      // entries past rank are 0
-  std::array<std::int64_t, kMaxRank> strides{};    // in elements
+  int rank = 0;                                  // 0: the argument is absent
+  std::array<std::int64_t, kMaxRank> shape{};    // entries past rank are 0
+  std::array<std::int64_t, kMaxRank> strides{};  // in elements
 
   bool present() const { return rank > 0; }
   std::int64_t numel() const {

@@ -20,9 +20,12 @@ struct TypeTag {
 template <class F>
 decltype(auto) dispatch_float(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kFloat16: return f(TypeTag<Half>{});
-    case DType::kBFloat16: return f(TypeTag<BFloat16>{});
-    default: return f(TypeTag<float>{});
+    case DType::kFloat16:
+      return f(TypeTag<Half>{});
+    case DType::kBFloat16:
+      return f(TypeTag<BFloat16>{});
+    default:
+      return f(TypeTag<float>{});
   }
 }
 
@@ -35,19 +38,26 @@ constexpr bool is_mask(DType dtype) { return dtype == DType::kUInt8 || dtype == 
 // Element `offset` (in elements) of a floating tensor.
 inline float load_float(const void* data, DType dtype, std::int64_t offset) {
   switch (dtype) {
-    case DType::kFloat16: return to_float(static_cast<const Half*>(data)[offset]);
-    case DType::kBFloat16: return to_float(static_cast<const BFloat16*>(data)[offset]);
-    default: return static_cast<const float*>(data)[offset];
+    case DType::kFloat16:
+      return to_float(static_cast<const Half*>(data)[offset]);
+    case DType::kBFloat16:
+      return to_float(static_cast<const BFloat16*>(data)[offset]);
+    default:
+      return static_cast<const float*>(data)[offset];
   }
 }
 
 inline void store_float(void* data, DType dtype, std::int64_t offset, float value) {
   switch (dtype) {
-    case DType::kFloat16: static_cast<Half*>(data)[offset] = from_float<Half>(value); break;
+    case DType::kFloat16:
+      static_cast<Half*>(data)[offset] = from_float<Half>(value);
+      break;
     case DType::kBFloat16:
       static_cast<BFloat16*>(data)[offset] = from_float<BFloat16>(value);
       break;
-    default: static_cast<float*>(data)[offset] = value; break;
+    default:
+      static_cast<float*>(data)[offset] = value;
+      break;
   }
 }
 

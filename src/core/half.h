@@ -26,7 +26,8 @@ inline float to_float(Half x) {
   const std::uint32_t exponent = (x.bits >> 10) & 0x1fu;
   const std::uint32_t mantissa = x.bits & 0x3ffu;
   if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
   constexpr float kSubnormalUnit = 5.9604644775390625e-8f;  // 2^-24
   const float magnitude = static_cast<float>(mantissa) * kSubnormalUnit;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));

@@ -31,7 +31,7 @@ std::string describe_shape(const TensorView& view);
 }  // namespace tilegate
 
 // Returns the Status of an expression from the enclosing function when it is an error.
-#define TILEGATE_RETURN_IF_ERROR(expression)                  \
-  do {                                                        \
+#define TILEGATE_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                            \
     if (::tilegate::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)

@@ -25,21 +25,21 @@ struct LinearProblem {
   DeltaRule rule = DeltaRule::kGatedDeltaRule;
   DType dtype = DType::kBFloat16;  // of q, k, v and o
   std::int64_t num_seqs = 0;
-  std::int64_t tokens = 0;            // rows of q: total (packed), or a sequence (uniform)
-  std::int64_t uniform_len = -1;      // >= 0: every sequence has this many tokens, no cu_seqlens
-  std::int64_t max_seqlen = 0;        // upper bound of tokens a sequence
+  std::int64_t tokens = 0;        // rows of q: total (packed), or a sequence (uniform)
+  std::int64_t uniform_len = -1;  // >= 0: every sequence has this many tokens, no cu_seqlens
+  std::int64_t max_seqlen = 0;    // upper bound of tokens a sequence
   std::int64_t heads_q = 0;
   std::int64_t heads_k = 0;
   std::int64_t heads_v = 0;
-  std::int64_t heads_o = 0;           // state heads: max(heads_q, heads_v)
+  std::int64_t heads_o = 0;  // state heads: max(heads_q, heads_v)
   std::int64_t dim_k = 0;
   std::int64_t dim_v = 0;
-  std::int64_t householder = 1;       // k, v, beta rows a token
+  std::int64_t householder = 1;  // k, v, beta rows a token
 
   float scale = 1.0f;
   bool l2norm = false;
   GateKind gate = GateKind::kNone;
-  bool gate_per_channel = false;      // g is [.., HO, K] instead of [.., HO]
+  bool gate_per_channel = false;  // g is [.., HO, K] instead of [.., HO]
   float lower_bound = 0.0f;
   EraseKind erase = EraseKind::kOne;
   WriteKind write = WriteKind::kErase;
@@ -57,9 +57,9 @@ struct LinearProblem {
   TensorView k;  // tokens * householder rows
   TensorView v;  // tokens * householder rows
   TensorView o;
-  TensorView g;     // [.., tokens, HO] or [.., tokens, HO, K]
-  TensorView beta;  // [.., tokens * householder, HO] or, EraseKind::kVector, [.., tokens, HO, K]
-  TensorView w;     // [.., tokens, HO, V]
+  TensorView g;        // [.., tokens, HO] or [.., tokens, HO, K]
+  TensorView beta;     // [.., tokens * householder, HO] or, EraseKind::kVector, [.., tokens, HO, K]
+  TensorView w;        // [.., tokens, HO, V]
   TensorView a_log;    // [heads], head h reads h * heads / HO
   TensorView dt_bias;  // scalar gate [heads], channel gate [heads, K]; absent: 0
   TensorView cu_seqlens;

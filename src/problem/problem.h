@@ -14,8 +14,8 @@ namespace tilegate {
 using Operation =
     std::variant<AttentionProblem, AppendProblem, MergeProblem, LinearProblem, CommitProblem>;
 
-using CallOptions = std::variant<AttentionOptions, AppendOptions, MergeOptions, DeltaRuleOptions,
-                                 CommitOptions>;
+using CallOptions =
+    std::variant<AttentionOptions, AppendOptions, MergeOptions, DeltaRuleOptions, CommitOptions>;
 
 struct ProblemData {
   Operation op;  // every data pointer is null
