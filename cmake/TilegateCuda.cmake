@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Finds nvcc and decides whether the CUDA backend is built: TILEGATE_CUDA_ENABLED.
 set(TILEGATE_CUDA_ENABLED OFF)
 set(TILEGATE_CUDA_REASON "switched off by TILEGATE_CUDA=OFF")
