@@ -46,6 +46,9 @@ struct Launch {
   void* stream = nullptr;
 };
 
+// The rejection of a kernel that serves another kind of operation: never worth a line in explain().
+inline constexpr std::string_view kOtherOperation = "it is a kernel for another operation";
+
 struct Candidate {
   std::string_view name;  // "cpu.flash": backend, dot, kernel
   Backend backend = Backend::kReference;

@@ -42,11 +42,15 @@ inline std::int64_t csr_kv_len(const TensorView& kv_indptr, const TensorView& la
   return pages > 0 ? (pages - 1) * page_size + index_at(last_page_len, b) : 0;
 }
 
+// Keys of request `b` by its page table. Works for AttentionProblem and AppendProblem.
+template <class Paged>
+std::int64_t page_table_len(const Paged& problem, std::int64_t b) {
+  if (problem.block_tables.present()) return index_at(problem.kv_lens, b);
+  return csr_kv_len(problem.kv_indptr, problem.kv_last_page_len, problem.page_size, b);
+}
+
 inline std::int64_t kv_len(const AttentionProblem& problem, std::int64_t b) {
-  if (problem.paged()) {
-    if (problem.block_tables.present()) return index_at(problem.kv_lens, b);
-    return csr_kv_len(problem.kv_indptr, problem.kv_last_page_len, problem.page_size, b);
-  }
+  if (problem.paged()) return page_table_len(problem, b);
   if (problem.uniform_kv_len >= 0) return problem.uniform_kv_len;
   return index_at(problem.kv_indptr, b + 1) - index_at(problem.kv_indptr, b);
 }

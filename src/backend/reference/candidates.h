@@ -9,6 +9,7 @@
 
 namespace tilegate {
 
+std::span<const Candidate> reference_attention_candidates();
 std::span<const Candidate> reference_linear_candidates();
 
 }  // namespace tilegate

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workspace memory: aligned host memory, or stream-ordered device memory.
+#include "api/workspace.h"
+
+#include <cstdlib>
+
+#include "core/message.h"
+#ifdef TILEGATE_HAVE_CUDA
+#include "backend/cuda/device.h"
+#endif
+
+namespace tilegate {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+}  // namespace
+
+Result<OwnedWorkspace> OwnedWorkspace::allocate(std::size_t bytes, Device device, void* stream) {
+  OwnedWorkspace owned;
+  if (bytes == 0) return owned;
+  owned.device_ = device;
+  owned.stream_ = stream;
+  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  void* data = nullptr;
+  if (device.type == DeviceType::kCpu) data = std::aligned_alloc(kAlignment, rounded);
+#ifdef TILEGATE_HAVE_CUDA
+  if (device.type == DeviceType::kCuda) data = cuda_allocate_async(rounded, stream);
+#endif
+  if (data == nullptr) {
+    return Status(StatusCode::kOutOfWorkspace,
+                  fmt::format("workspace of {} bytes must be allocatable, got no memory", bytes));
+  }
+  owned.view_ = {data, rounded};
+  return owned;
+}
+
+OwnedWorkspace::~OwnedWorkspace() {
+  if (view_.data == nullptr) return;
+  if (device_.type == DeviceType::kCpu) std::free(view_.data);
+#ifdef TILEGATE_HAVE_CUDA
+  if (device_.type == DeviceType::kCuda) cuda_free_async(view_.data, stream_);
+#endif
+}
+
+}  // namespace tilegate
