@@ -15,6 +15,9 @@ if(NOT TILEGATE_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA_STANDARD 20)
       set(CMAKE_CUDA_STANDARD_REQUIRED ON)
       find_package(CUDAToolkit REQUIRED)
+      # Keeps ptxas's report beside each object, for tools/check_ptxas.py.
+      set(CMAKE_CUDA_COMPILER_LAUNCHER
+        ${PROJECT_SOURCE_DIR}/tools/nvcc_log.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
     endif()
   else()
     set(TILEGATE_CUDA_REASON "no nvcc found")
