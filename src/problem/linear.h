@@ -74,9 +74,12 @@ struct LinearProblem {
   TensorView checkpoints;        // [rows, HO, V, K]
   TensorView checkpoint_starts;  // [num_seqs] or [num_seqs + 1]
   TensorView checkpoint_rows;    // row r goes to checkpoint_rows[r]; < 0 skips
-  // Speculation. state_slots [num_seqs, T]: the state after token t goes to row state_slots[i, t]
-  // of state_out (< 0 skips). num_accepted n >= 1 reads row state_slots[i, n - 1] of state_in;
-  // n = 0 reads read_index[i], or state_slots[i, 0] without read_index.
+  // Speculation; T here is the declared bound of tokens a sequence (uniform: its length).
+  // state_slots [num_seqs, T]: the state after token t goes to row state_slots[i, t] of state_out
+  // (< 0 is not stored); then store_final holds only if the caller gave write_index.
+  // num_accepted n >= 1 reads row state_slots[i, n - 1] of state_in; n = 0 reads read_index[i], or
+  // state_slots[i, 0] without read_index. Either index negative skips the sequence.
+  // Records: rows past a sequence's tokens and rows of skipped sequences stay untouched.
   TensorView state_slots;
   TensorView num_accepted;
   TensorView record_k;      // fp32 [num_seqs, T * n, Hk, K]

@@ -14,7 +14,8 @@ namespace tilegate {
 Result<Operation> normalise_linear(DeltaRule rule, const DeltaRuleArgs& args,
                                    const DeltaRuleOptions& options);
 
-// Order of checks: state_pool, record_k, record_d, record_decay, indices, accepted.
+// Order of checks: state_pool, record_k and num_householder, record_d, record_decay,
+// state_indices, accepted.
 // Errors: invalid_argument.
 Result<Operation> normalise_commit(const CommitArgs& args, const CommitOptions& options);
 
