@@ -14,6 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 run_packages=(
   git g++ cmake ninja-build python3
   libhwy-dev libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libeigen3-dev
+  libutf8proc-dev
 )
 test_packages=(
   libgtest-dev libgmock-dev clang-14 libclang-rt-14-dev clang-format-14

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# All that is tested, from a bare machine, cheapest first; the first stage that fails ends the run:
+#
+#   tools/test.sh [STAGE...]
+#
+# Without names every stage below runs, in that order. The last line is 'N passed, N failed, N
+# skipped'. TILEGATE_CASES_DIR names a folder of more case files (unset: those tests are skipped),
+# TILEGATE_FUZZ_SECONDS how long each fuzz target runs (60).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/stages.sh
+
+jobs=$(nproc)
+fuzz_seconds=${TILEGATE_FUZZ_SECONDS:-60}
+has_nvcc=false
+if command -v nvcc > /dev/null; then has_nvcc=true; fi
+export PYTHONDONTWRITEBYTECODE=1
+
+run_ctest() {
+  ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}"
+  # GoogleTest prints the reason on the line after 'FILE:LINE: Skipped'.
+  grep -A1 ': Skipped$' "build/$1/Testing/Temporary/LastTest.log" | grep -v -e ': Skipped$' -e '^--$' |
+    sort | uniq -c | sed 's/^ *\([0-9]*\) /skip: \1 x /' || true
+}
+
+bootstrap() { tools/bootstrap.sh test; }
+format() { tools/check_format.sh; }
+tree() { tools/check_tree.py; }
+tools() { python3 -m unittest discover -s tests/tools; }
+release() { tools/build.sh release; }
+ptxas() { tools/check_ptxas.py build/release; }
+laws() { run_ctest release; }
+run() { tools/run.sh; }
+
+# An install tree, a project outside of ours built against it, and the README's example in it.
+consumer() {
+  local prefix=$PWD/build/install
+  rm -rf "$prefix" build/consumer
+  cmake --install build/release --prefix "$prefix"
+  tools/readme_example.py README.md build/readme/example.cpp
+  cmake -G Ninja -S examples/consumer -B build/consumer -DCMAKE_PREFIX_PATH="$prefix" \
+    -DREADME_EXAMPLE="$PWD/build/readme/example.cpp"
+  cmake --build build/consumer
+  ctest --test-dir build/consumer --output-on-failure --no-tests=error
+}
+
+# -O1 and without CUDA, which also proves that the library builds without it.
+asan() {
+  tools/build.sh asan
+  run_ctest asan
+}
+
+# Only tests that run work on several threads: a race needs two of them.
+tsan() {
+  tools/build.sh tsan op_tests
+  TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" run_ctest tsan -L threaded
+}
+
+# Every target for the same time, side by side; what they find next to the kept corpus is not kept.
+fuzz() {
+  tools/build.sh fuzz
+  local target name pids=() pid bad=0
+  for target in build/fuzz/tests/fuzz_*; do
+    name=$(basename "$target")
+    mkdir -p "build/fuzz/found/$name"
+    "$target" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+      -print_final_stats=1 -artifact_prefix="build/fuzz/$name-" \
+      "build/fuzz/found/$name" "tests/fuzz/corpus/${name#fuzz_}" 2>&1 | sed "s/^/$name: /" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
+  [ "${#pids[@]}" -gt 0 ] && [ "$bad" -eq 0 ]
+  echo "fuzz: ${#pids[@]} targets, $fuzz_seconds s each"
+}
+
+all_stages() {
+  echo bootstrap format tree tools release
+  if $has_nvcc; then echo ptxas; fi
+  echo laws run consumer asan tsan fuzz
+}
+
+$has_nvcc || echo "no nvcc: CUDA kernels are not built and their ptxas report is not checked"
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(all_stages)
+for name in "$@"; do
+  stage "$name" "$name"
+done
+finish
