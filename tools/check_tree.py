@@ -33,6 +33,7 @@ TEXT = CPP | SCRIPTS | {".md", ".txt", ".tsv", ".json", ".toml", ".yml", ""}
 
 PUBLIC = "include/tilegate/"
 CANDIDATE = "src/plan/candidate.h"
+BACKEND_FACES = ["src/backend/*/candidates.h", "src/backend/*/device.h"]
 LOWER = [PUBLIC, "src/core/", "src/problem/"]
 # Room -> what its files may include besides their own room: folders, or single files.
 ROOMS = {
@@ -50,8 +51,7 @@ ROOMS = {
     "src/kernel/pipe/": ["src/kernel/ptx/", "src/kernel/tile/"],
     "src/kernel/attention/": ["src/kernel/ptx/", "src/kernel/tile/", "src/kernel/pipe/"],
     "src/kernel/linear/": ["src/kernel/ptx/", "src/kernel/tile/", "src/kernel/pipe/"],
-    "src/api/": [*LOWER, "src/plan/", "src/parallel/", "src/backend/*/candidates.h",
-                 "src/backend/*/device.h"],
+    "src/api/": [*LOWER, "src/plan/", "src/parallel/", *BACKEND_FACES],
     "io/": [PUBLIC],
     "cli/": [PUBLIC, "io/"],
     "python/": [PUBLIC],
@@ -63,11 +63,11 @@ ROOMS = {
     "tests/fail/": [PUBLIC],
     "tests/": [PUBLIC],
 }
+CUDA_ROOMS = ["src/backend/cuda/", "src/backend/cudnn/", "src/kernel/", "tests/op/harness/"]
 # System headers that only some rooms may bring in.
 SYSTEM_HEADERS = [
     (re.compile(r"^cudnn"), ["src/backend/cudnn/"]),
-    (re.compile(r"^(cuda|cooperative_groups|mma\.h|nv/|cub/)"), 
-     ["src/backend/cu", "src/kernel/", "tests/op/harness/"]),
+    (re.compile(r"^(cuda|cooperative_groups|mma\.h|nv/|cub/)"), CUDA_ROOMS),
     (re.compile(r"^(tbb|oneapi)/"), ["src/core/", "src/backend/cpu/"]),
     (re.compile(r"^hwy/"), ["src/core/", "src/backend/cpu/", "tests/unit/"]),
     (re.compile(r"^CLI/"), ["cli/", "bench/", "examples/"]),
