@@ -33,16 +33,19 @@ ptxas() { tools/check_ptxas.py build/release; }
 laws() { run_ctest release; }
 run() { tools/run.sh; }
 
-# An install tree, a project outside of ours built against it, and the README's example in it.
+# An install tree, and two projects outside of ours built against it: the example consumer and the
+# README's C++ block as pasted.
 consumer() {
-  local prefix=$PWD/build/install
+  local prefix=$PWD/build/install project
   rm -rf "$prefix" build/consumer
   cmake --install build/release --prefix "$prefix"
-  tools/readme_example.py README.md build/readme/example.cpp
-  cmake -G Ninja -S examples/consumer -B build/consumer -DCMAKE_PREFIX_PATH="$prefix" \
-    -DREADME_EXAMPLE="$PWD/build/readme/example.cpp"
-  cmake --build build/consumer
-  ctest --test-dir build/consumer --output-on-failure --no-tests=error
+  tools/readme_example.py README.md build/consumer/readme.cpp
+  for project in examples/consumer tests/readme; do
+    cmake -G Ninja -S "$project" -B "build/consumer/$project" -DCMAKE_PREFIX_PATH="$prefix" \
+      -DREADME_EXAMPLE="$PWD/build/consumer/readme.cpp"
+    cmake --build "build/consumer/$project"
+    ctest --test-dir "build/consumer/$project" --output-on-failure --no-tests=error
+  done
 }
 
 # -O1 and without CUDA, which also proves that the library builds without it.
