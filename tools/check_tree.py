@@ -60,6 +60,7 @@ ROOMS = {
     "tests/unit/": [PUBLIC, "src/", "io/", "cli/"],
     "tests/fuzz/": [PUBLIC, "src/", "io/"],
     "tests/op/": [PUBLIC],
+    "tests/examples/": [PUBLIC, "examples/"],
     "tests/fail/": [PUBLIC],
     "tests/": [PUBLIC],
 }
