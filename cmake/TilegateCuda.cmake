@@ -14,6 +14,10 @@ if(NOT TILEGATE_CUDA STREQUAL "OFF")
       set(TILEGATE_CUDA_ENABLED ON)
       set(CMAKE_CUDA_STANDARD 20)
       set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+      if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+        set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+        set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+      endif()
       find_package(CUDAToolkit REQUIRED)
       # Keeps ptxas's report beside each object, for tools/check_ptxas.py.
       set(CMAKE_CUDA_COMPILER_LAUNCHER

@@ -58,13 +58,15 @@ ROOMS = {
     "bench/": [PUBLIC, "io/"],
     "examples/": [PUBLIC, "io/"],
     "tests/unit/": [PUBLIC, "src/", "io/", "cli/"],
+    "tests/gpu/": [PUBLIC, "src/"],
     "tests/fuzz/": [PUBLIC, "src/", "io/"],
     "tests/op/": [PUBLIC],
     "tests/examples/": [PUBLIC, "examples/"],
     "tests/fail/": [PUBLIC],
     "tests/": [PUBLIC],
 }
-CUDA_ROOMS = ["src/backend/cuda/", "src/backend/cudnn/", "src/kernel/", "tests/op/harness/"]
+CUDA_ROOMS = ["src/backend/cuda/", "src/backend/cudnn/", "src/kernel/", "tests/op/harness/",
+              "tests/gpu/", "bench/native/"]
 # System headers that only some rooms may bring in.
 SYSTEM_HEADERS = [
     (re.compile(r"^cudnn"), ["src/backend/cudnn/"]),

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU as src/api sees it: what a Context learns of it once, and plain memory on it.
+#pragma once
+
+#include "plan/candidate.h"
+
+namespace tilegate {
+
+// Facts of CUDA device `index`, which becomes the calling thread's current device.
+// Errors: cuda (no driver, no device, or an index past the last one); unsupported (older than
+// sm_80).
+Result<DeviceFacts> cuda_device_facts(int index);
+
+// Stream-ordered memory of the current device for a one-shot call's workspace; null when there is
+// none. `stream` is a cudaStream_t.
+void* cuda_allocate_async(std::size_t bytes, void* stream);
+void cuda_free_async(void* data, void* stream);
+
+// Memory for DeviceBuffer.
+Result<void*> cuda_allocate(int device, std::size_t bytes);
+void cuda_free(int device, void* data);
+// Both ways, and within a device; returns when done.
+Status cuda_copy(int device, void* destination, const void* source, std::size_t bytes);
+Status cuda_fill(int device, void* destination, int byte, std::size_t bytes);
+// Waits for all work of the device.
+Status cuda_synchronize(int device);
+
+}  // namespace tilegate
