@@ -60,14 +60,16 @@ Result<nlohmann::json> parse_json(std::string_view what, std::string_view text, 
   return value;
 }
 
-std::string quote_name(std::string_view name) {
+std::string one_line(std::string_view text) {
   constexpr std::size_t kLongest = 80;
-  std::string text = "\"";
-  for (const char c : name.substr(0, kLongest)) {
+  std::string line;
+  for (const char c : text.substr(0, kLongest)) {
     const bool plain = c >= 0x20 && c < 0x7f;
-    text += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    line += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
-  return text + (name.size() > kLongest ? "..\"" : "\"");
+  return text.size() > kLongest ? line + ".." : line;
 }
+
+std::string quote_name(std::string_view name) { return fmt::format("\"{}\"", one_line(name)); }
 
 }  // namespace tilegate::io

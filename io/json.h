@@ -17,4 +17,7 @@ Result<nlohmann::json> parse_json(std::string_view what, std::string_view text, 
 // A name from a file for use in a message: in quotes, on one line, printable ASCII, cut when long.
 std::string quote_name(std::string_view name);
 
+// The same without the quotes, for text that has its own.
+std::string one_line(std::string_view text);
+
 }  // namespace tilegate::io

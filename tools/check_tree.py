@@ -63,7 +63,7 @@ ROOMS = {
     "tests/op/": [PUBLIC],
     "tests/examples/": [PUBLIC, "examples/"],
     "tests/fail/": [PUBLIC],
-    "tests/": [PUBLIC],
+    "tests/": [PUBLIC, "io/"],
 }
 CUDA_ROOMS = ["src/backend/cuda/", "src/backend/cudnn/", "src/kernel/", "tests/op/harness/",
               "tests/gpu/", "bench/native/"]
