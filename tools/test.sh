@@ -57,7 +57,7 @@ asan() {
 # Only tests that run work on several threads: a race needs two of them.
 tsan() {
   tools/build.sh tsan op_tests
-  TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" run_ctest tsan -L threaded
+  run_ctest tsan -L threaded
 }
 
 # Every target for the same time, side by side; what they find next to the kept corpus is not kept.
