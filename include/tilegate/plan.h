@@ -68,6 +68,8 @@ class Plan {
   // Errors: invalid_argument, out_of_workspace, cuda, cudnn.
   Status run(Context& context, const CallArgs& args, Workspace workspace,
              void* stream = nullptr) const;
+  // The same with a workspace that lives as long as the call (on a GPU: in stream order).
+  Status run_once(Context& context, const CallArgs& args, void* stream = nullptr) const;
 
   const PlanData& data() const { return *data_; }
 

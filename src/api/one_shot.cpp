@@ -11,13 +11,17 @@ Status run_once(Context& context, const Result<Problem>& problem, const CallArgs
   if (!problem.ok()) return problem.status();
   Result<Plan> made = plan(*problem, context);
   if (!made.ok()) return made.status();
-  Result<OwnedWorkspace> workspace =
-      OwnedWorkspace::allocate(made->workspace_bytes(), context.device(), stream);
-  if (!workspace.ok()) return workspace.status();
-  return made->run(context, args, workspace->view(), stream);
+  return made->run_once(context, args, stream);
 }
 
 }  // namespace
+
+Status Plan::run_once(Context& context, const CallArgs& args, void* stream) const {
+  Result<OwnedWorkspace> workspace =
+      OwnedWorkspace::allocate(workspace_bytes(), context.device(), stream);
+  if (!workspace.ok()) return workspace.status();
+  return run(context, args, workspace->view(), stream);
+}
 
 Status batch_prefill_ragged(Context& context, const PrefillRaggedArgs& args,
                             const AttentionOptions& options, void* stream) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// DLPack tensors and error kinds.
+#include "arguments.h"
+
+namespace tilegate::python {
+namespace {
+
+const char* exception_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument: return "ValueError";
+    case StatusCode::kUnsupported: return "NotImplementedError";
+    case StatusCode::kOutOfWorkspace: return "MemoryError";
+    case StatusCode::kIo: return "OSError";
+    default: return "RuntimeError";
+  }
+}
+
+// numpy has no bfloat16 in DLPack: such arrays come as a view of unsigned 16-bit integers, which no
+// tilegate call takes otherwise.
+bool is_bfloat16_view(const DLTensor& tensor) {
+  return tensor.dtype.code == kDLUInt && tensor.dtype.bits == 16;
+}
+
+}  // namespace
+
+void raise_if_error(const Status& status) {
+  if (status.ok()) return;
+  throw ffi::Error(exception_of(status.code()), status.message(), "");
+}
+
+Backend backend_from(const std::string& name) {
+  if (name == "auto") return Backend::kAuto;
+  if (name == "reference") return Backend::kReference;
+  if (name == "cpu") return Backend::kCpu;
+  if (name == "cuda") return Backend::kCuda;
+  if (name == "cudnn") return Backend::kCudnn;
+  throw ffi::Error("ValueError",
+                   "backend must be auto, reference, cpu, cuda or cudnn, got \"" + name + "\"", "");
+}
+
+TensorView ArgumentReader::tensor() {
+  const ffi::AnyView arg = args_[next_++];
+  if (arg == nullptr) return {};
+  DLTensor tensor = *arg.cast<DLTensor*>();
+  if (is_bfloat16_view(tensor)) tensor.dtype.code = kDLBfloat;
+  Result<TensorView> view = from_dlpack(tensor);
+  raise_if_error(view.status());
+  return *view;
+}
+
+}  // namespace tilegate::python

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Positional argument lists of the compiled entries, in the order of python/src/module.cpp."""
+
+from __future__ import annotations
+
+from . import _arrays, _library
+
+_BASES = ("log2", "ln")
+_LAYOUTS = ("NHD", "HND")
+_GATE_DOMAINS = {None: 0, "linear": 1, "log": 2}
+_USE_CP = {"auto": 0, True: 1, False: 2}
+
+RAGGED = (
+    "q", "k", "v", "qo_indptr", "kv_indptr", "sinks", "custom_mask", "packed_custom_mask", "o",
+    "lse",
+)
+TABLE = ("kv_indptr", "kv_indices", "kv_last_page_len", "block_tables", "kv_lens")
+PAGED = (
+    "q", "k_cache", "v_cache", "kv_cache", "qo_indptr", "sinks", "custom_mask",
+    "packed_custom_mask", "o", "lse",
+) + TABLE
+DECODE = (
+    "q", "k_cache", "v_cache", "kv_cache", "sinks", "custom_mask", "packed_custom_mask", "o", "lse",
+) + TABLE
+APPEND = ("k", "v", "batch_indices", "positions", "k_cache", "v_cache", "kv_cache") + TABLE
+MERGE = ("v", "s", "o", "lse")
+DELTA = (
+    "q", "k", "v", "g", "beta", "w", "a", "b", "A_log", "dt_bias", "cu_seqlens", "initial_state",
+    "output_state", "state_pool", "output_state_pool", "state_indices", "output_state_indices",
+    "has_initial_state", "state_checkpoints", "checkpoint_cu_starts", "checkpoint_state_indices",
+    "state_slots", "num_accepted_tokens", "record_k", "record_d", "record_decay", "o",
+)
+COMMIT = ("state_pool", "state_indices", "record_k", "record_d", "record_decay", "accepted")
+
+
+def _choice(name: str, value, allowed):
+    if value in allowed:
+        return value
+    listed = ", ".join(repr(entry) for entry in allowed)
+    raise ValueError(f"{name} must be one of {listed}, got {value!r}")
+
+
+def attention_options(o: dict) -> list:
+    """Options of the attention calls. Raises ValueError for an unknown layout or base."""
+    return [
+        o.get("scale"), o.get("causal", False), o.get("window_left", -1),
+        o.get("window_right", -1), float(o.get("logits_soft_cap") or 0.0),
+        _choice("lse_base", o.get("lse_base", "log2"), _BASES),
+        _choice("kv_layout", o.get("kv_layout", "NHD"), _LAYOUTS), o.get("q_len_per_req", 1),
+        o.get("max_qo_len", 0), o.get("max_kv_len", 0), o.get("fixed_split_size") or 0,
+        o.get("disable_split_kv", False), o.get("batch_invariant", False),
+        o.get("backend", "auto"),
+    ]
+
+
+def delta_options(o: dict) -> list:
+    """Options of the delta-rule calls. Raises ValueError for an unknown choice."""
+    position = _choice("checkpoint_position", o.get("checkpoint_position", "after"),
+                       ("after", "before"))
+    return [
+        o.get("scale"), o.get("use_qk_l2norm"),
+        _GATE_DOMAINS[_choice("gate_domain", o.get("gate_domain"), _GATE_DOMAINS)],
+        o.get("use_gate_in_kernel", False), o.get("lower_bound"), o.get("beta_is_logit", False),
+        o.get("output_final_state", False), o.get("num_householder", 1),
+        o.get("checkpoint_every_n_tokens", 0), position, o.get("disable_state_update", False),
+        _USE_CP[_choice("use_cp", o.get("use_cp", "auto"), _USE_CP)], o.get("max_seqlen") or 0,
+        o.get("batch_invariant", False), o.get("backend", "auto"),
+    ]
+
+
+def tensors(names, given: dict) -> list:
+    """Arrays in order; an absent one is None."""
+    return [_arrays.to_ffi(given.get(name)) for name in names]
+
+
+def call(op: str, lead, arguments: list) -> None:
+    """Runs one operation where `lead`, the leading array, lives."""
+    context = _library.context_of(_arrays.device_of(lead))
+    with _arrays.stream_of(lead):
+        _library.call(context, op, *arguments)
+
+
+def explain(op: str, lead, arguments: list) -> str:
+    """What the planner would choose, and why, without running."""
+    return str(_library.explain(_library.context_of(_arrays.device_of(lead)), op, *arguments))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The delta-rule family: GDN, GDN-2, GDP, KDA. Formula, layouts and numerics: docs/linear.md.
+
+Packed layout: q [T, Hq, K], k [T * n, Hk, K], v [T * n, Hv, V] with cu_seqlens [N + 1]; a leading
+dimension of 1 is accepted; without cu_seqlens [B, T, ..] is B sequences of T tokens. States are
+[.., HO, V, K], K contiguous, HO = max(Hq, Hv). Errors as in tilegate.attention.
+"""
+
+from __future__ import annotations
+
+from . import _arrays, _calls
+
+_GDN, _GDN2, _GDP, _KDA, _DECODE = range(5)
+_WRITTEN = ("state_pool", "output_state_pool", "output_state", "state_checkpoints", "o",
+            "record_k", "record_d", "record_decay")
+
+
+def _sequences(given: dict) -> int:
+    if given.get("cu_seqlens") is not None:
+        return given["cu_seqlens"].shape[0] - 1
+    q = given["q"]
+    return q.shape[0] if q.ndim == 4 else 1
+
+
+def _state_shape(given: dict, rows: int):
+    q, v = given["q"], given["v"]
+    return rows, max(q.shape[-2], v.shape[-2]), v.shape[-1], q.shape[-1]
+
+
+def _state_dtype(given: dict, state_dtype) -> str:
+    if state_dtype is not None:
+        return str(state_dtype).removeprefix("torch.")
+    initial = given.get("initial_state")
+    return _arrays.dtype_name(initial) if initial is not None else "float32"
+
+
+def _allocate(given: dict, options: dict, state_dtype) -> None:
+    q, v = given["q"], given["v"]
+    if q.ndim not in (3, 4) or v.ndim != q.ndim:
+        raise ValueError(f"q and v must both have rank 3 or 4, got {q.ndim} and {v.ndim}")
+    for name in _WRITTEN:
+        _arrays.require_writable(name, given.get(name))
+    if given.get("o") is None:
+        shape = (*q.shape[:-2], max(q.shape[-2], v.shape[-2]), v.shape[-1])
+        given["o"] = _arrays.full_like(q, shape, _arrays.dtype_name(q), 0.0)
+    wants_state = options.get("output_final_state") and given.get("state_pool") is None
+    if wants_state and given.get("output_state") is None:
+        given["output_state"] = _arrays.full_like(
+            q, _state_shape(given, _sequences(given)), _state_dtype(given, state_dtype), 0.0)
+
+
+def _run(rule: int, given: dict, options: dict, state_dtype=None):
+    _allocate(given, options, state_dtype)
+    arguments = [rule] + _calls.tensors(_calls.DELTA, given) + _calls.delta_options(options)
+    _calls.call("delta", given["q"], arguments)
+    if options.get("output_final_state"):
+        pool = given.get("output_state_pool")
+        pool = pool if pool is not None else given.get("state_pool")
+        return given["o"], pool if pool is not None else given["output_state"]
+    return given["o"]
+
+
+_SHARED_DOC = """
+    initial_state [N, HO, V, K] or state_pool [P, HO, V, K] with state_indices [N] (read and written
+    in place; < 0 skips; output_state_indices and output_state_pool for other rows). With
+    has_initial_state [N], 0 starts from zero. Checkpoints: every checkpoint_every_n_tokens (a
+    multiple of 16) into state_checkpoints rows checkpoint_cu_starts[i] + j. Speculation:
+    state_slots [N, T], num_accepted_tokens [N], disable_state_update with record_k, record_d,
+    record_decay for commit(). use_cp "auto", True or False. state_dtype: of the returned state.
+    Returns o [T, HO, V], with output_final_state also the final states (or the pool).
+    """
+
+
+def _documented(function):
+    function.__doc__ += _SHARED_DOC
+    return function
+
+
+@_documented
+def chunk_gated_delta_rule(q, k, v, g=None, beta=None, *, cu_seqlens=None, out=None,
+                           state_dtype=None, use_qk_l2norm_in_kernel=False, **more):
+    """GDN: g = alpha [T, HO] in [0, 1] (gate_domain="log": natural log), beta [T, HO]."""
+    return _named(_GDN, dict(q=q, k=k, v=v, g=g, beta=beta, cu_seqlens=cu_seqlens, o=out),
+                  use_qk_l2norm_in_kernel, state_dtype, more)
+
+
+@_documented
+def chunk_gated_delta_rule2(q, k, v, g=None, beta=None, w=None, *, cu_seqlens=None, out=None,
+                            state_dtype=None, use_qk_l2norm_in_kernel=False, **more):
+    """GDN-2: g = ln alpha [T, HO, K], erase gate beta [T, HO, K], write gate w [T, HO, V]."""
+    return _named(_GDN2, dict(q=q, k=k, v=v, g=g, beta=beta, w=w, cu_seqlens=cu_seqlens, o=out),
+                  use_qk_l2norm_in_kernel, state_dtype, more)
+
+
+@_documented
+def chunk_gated_delta_product(q, k, v, g=None, beta=None, *, num_householder=1, cu_seqlens=None,
+                              out=None, state_dtype=None, use_qk_l2norm_in_kernel=False, **more):
+    """GDP: g = alpha [T, HO] once a token; k, v, beta have T * num_householder rows."""
+    more["num_householder"] = num_householder
+    return _named(_GDP, dict(q=q, k=k, v=v, g=g, beta=beta, cu_seqlens=cu_seqlens, o=out),
+                  use_qk_l2norm_in_kernel, state_dtype, more)
+
+
+@_documented
+def recurrent_kda(q, k, v, g=None, beta=None, *, A_log=None, dt_bias=None, cu_seqlens=None,
+                  out=None, state_dtype=None, use_qk_l2norm_in_kernel=False, **more):
+    """KDA, prefill and decode: g = ln alpha [T, HO, K], or raw with use_gate_in_kernel, A_log,
+    dt_bias and lower_bound; beta [T, HO], a logit with beta_is_logit."""
+    return _named(_KDA, dict(q=q, k=k, v=v, g=g, beta=beta, A_log=A_log, dt_bias=dt_bias,
+                             cu_seqlens=cu_seqlens, o=out),
+                  use_qk_l2norm_in_kernel, state_dtype, more)
+
+
+_OPTIONS = ("scale", "gate_domain", "use_gate_in_kernel", "lower_bound", "beta_is_logit",
+            "output_final_state", "num_householder", "checkpoint_every_n_tokens",
+            "checkpoint_position", "disable_state_update", "use_cp", "max_seqlen",
+            "batch_invariant", "backend")
+
+
+def _named(rule: int, given: dict, l2norm, state_dtype, more: dict):
+    options = {"use_qk_l2norm": l2norm}
+    for name, value in more.items():
+        if name in _OPTIONS:
+            options[name] = value
+        elif name in _calls.DELTA and name not in given:
+            given[name] = value
+        else:
+            raise TypeError(f"unexpected argument {name!r}")
+    return _run(rule, given, options, state_dtype)
+
+
+def _v_major_decode(given: dict, use_qk_l2norm, options: dict):
+    return _run(_DECODE, given, dict(options, use_qk_l2norm=use_qk_l2norm))
+
+
+def gated_delta_rule_decode_pretranspose(
+    q, k, v, state_pool, state_indices, A_log, a, dt_bias, b, *, scale=None, out=None,
+    use_qk_l2norm=True, output_state_indices=None, state_slots=None, num_accepted_tokens=None,
+    disable_state_update=False, record_k=None, record_d=None, record_decay=None,
+    has_initial_state=None, backend="auto",
+):
+    """GDN decode over V-major states: q, k, v [B, T, H, D], a, b [B, T, HO], A_log, dt_bias [HO].
+
+    alpha = exp(-exp(A_log) softplus(a + dt_bias)), beta = sigmoid(b). state_pool [P, HO, V, K] is
+    updated in place at state_indices [B] (< 0: zero output, nothing written).
+    Returns o [B, T, HO, V].
+    """
+    given = dict(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias, state_pool=state_pool,
+                 state_indices=state_indices, output_state_indices=output_state_indices,
+                 state_slots=state_slots, num_accepted_tokens=num_accepted_tokens,
+                 record_k=record_k, record_d=record_d, record_decay=record_decay,
+                 has_initial_state=has_initial_state, o=out)
+    options = dict(scale=scale, disable_state_update=disable_state_update, backend=backend)
+    return _v_major_decode(given, use_qk_l2norm, options)
+
+
+def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None, out=None,
+                            use_qk_l2norm=True, backend="auto"):
+    """GDN decode over K-major states: state [B, HV, K, V] float32, T = 1.
+
+    Returns o [B, 1, HO, V] and the new state, K-major; the given state is not changed.
+    """
+    if q.ndim != 4 or q.shape[1] != 1:
+        raise ValueError(f"q must be [B, 1, H, K], got {tuple(q.shape)}")
+    if state.ndim != 4 or _arrays.dtype_name(state) != "float32":
+        raise ValueError(
+            f"state must be float32 [B, HV, K, V], got {_arrays.dtype_name(state)} "
+            f"{tuple(state.shape)}")
+    v_major = _arrays.full_like(state, (state.shape[0], state.shape[1], state.shape[3],
+                                        state.shape[2]), "float32", 0.0)
+    v_major[...] = state.swapaxes(-1, -2)
+    given = dict(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias, initial_state=v_major,
+                 output_state=v_major, o=out)
+    o = _v_major_decode(given, use_qk_l2norm,
+                        dict(scale=scale, output_final_state=True, backend=backend))[0]
+    return o, v_major.swapaxes(-1, -2)
+
+
+def commit(state_pool, state_indices, record_k, record_d, record_decay, accepted, *,
+           num_householder=1, backend="auto") -> None:
+    """Advances state_pool rows by the first accepted[i] tokens of a replay record, in place."""
+    _arrays.require_writable("state_pool", state_pool)
+    given = dict(state_pool=state_pool, state_indices=state_indices, record_k=record_k,
+                 record_d=record_d, record_decay=record_decay, accepted=accepted)
+    _calls.call("commit", state_pool,
+                _calls.tensors(_calls.COMMIT, given) + [num_householder, backend])
