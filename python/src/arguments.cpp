@@ -7,11 +7,16 @@ namespace {
 
 const char* exception_of(StatusCode code) {
   switch (code) {
-    case StatusCode::kInvalidArgument: return "ValueError";
-    case StatusCode::kUnsupported: return "NotImplementedError";
-    case StatusCode::kOutOfWorkspace: return "MemoryError";
-    case StatusCode::kIo: return "OSError";
-    default: return "RuntimeError";
+    case StatusCode::kInvalidArgument:
+      return "ValueError";
+    case StatusCode::kUnsupported:
+      return "NotImplementedError";
+    case StatusCode::kOutOfWorkspace:
+      return "MemoryError";
+    case StatusCode::kIo:
+      return "OSError";
+    default:
+      return "RuntimeError";
   }
 }
 

@@ -32,7 +32,7 @@ class ArgumentReader {
   // None is an absent tensor.
   TensorView tensor();
   template <class Args, std::size_t N>
-  void tensors(Args& into, TensorView Args::* const (&fields)[N]) {
+  void tensors(Args& into, TensorView Args::*const (&fields)[N]) {
     for (TensorView Args::*field : fields) into.*field = tensor();
   }
   std::int64_t integer() { return args_[next_++].cast<std::int64_t>(); }

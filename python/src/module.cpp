@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that python/tilegate calls: contexts, plans, and one entry an operation. Each entry
-// takes (context or plan, tensors.., options..) positionally, in the order of the field tables here,
-// which python/tilegate/_calls.py repeats.
+// takes (context or plan, tensors.., options..) positionally, in the order of the field tables
+// here, which python/tilegate/_calls.py repeats.
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/object.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -25,8 +25,7 @@ class ContextObj : public ffi::Object {
 
 class ContextRef : public ffi::ObjectRef {
  public:
-  explicit ContextRef(Context made)
-      : ObjectRef(ffi::make_object<ContextObj>(std::move(made))) {}
+  explicit ContextRef(Context made) : ObjectRef(ffi::make_object<ContextObj>(std::move(made))) {}
   TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ContextRef, ffi::ObjectRef, ContextObj);
 };
 
@@ -91,9 +90,8 @@ DeltaRuleOptions delta_options(ArgumentReader& in) {
 
 void read_table(ArgumentReader& in, PageTable& table) {
   using T = PageTable;
-  static constexpr TensorView T::* kFields[] = {&T::kv_indptr, &T::kv_indices,
-                                                &T::kv_last_page_len, &T::block_tables,
-                                                &T::kv_lens};
+  static constexpr TensorView T::*kFields[] = {&T::kv_indptr, &T::kv_indices, &T::kv_last_page_len,
+                                               &T::block_tables, &T::kv_lens};
   in.tensors(table, kFields);
 }
 
@@ -104,9 +102,10 @@ struct Call {
 
 Call ragged(ArgumentReader& in) {
   using A = PrefillRaggedArgs;
-  static constexpr TensorView A::* kFields[] = {
-      &A::q,     &A::k,           &A::v,                  &A::qo_indptr, &A::kv_indptr,
-      &A::sinks, &A::custom_mask, &A::packed_custom_mask, &A::o,         &A::lse};
+  static constexpr TensorView A::*kFields[] = {
+      &A::q,         &A::k,     &A::v,           &A::qo_indptr,
+      &A::kv_indptr, &A::sinks, &A::custom_mask, &A::packed_custom_mask,
+      &A::o,         &A::lse};
   A args;
   in.tensors(args, kFields);
   return {args, describe(args, attention_options(in))};
@@ -114,9 +113,10 @@ Call ragged(ArgumentReader& in) {
 
 Call paged(ArgumentReader& in) {
   using A = PrefillPagedArgs;
-  static constexpr TensorView A::* kFields[] = {&A::q, &A::k_cache, &A::v_cache, &A::kv_cache,
-                                                &A::qo_indptr, &A::sinks, &A::custom_mask,
-                                                &A::packed_custom_mask, &A::o, &A::lse};
+  static constexpr TensorView A::*kFields[] = {
+      &A::q,         &A::k_cache, &A::v_cache,     &A::kv_cache,
+      &A::qo_indptr, &A::sinks,   &A::custom_mask, &A::packed_custom_mask,
+      &A::o,         &A::lse};
   A args;
   in.tensors(args, kFields);
   read_table(in, args.table);
@@ -125,9 +125,15 @@ Call paged(ArgumentReader& in) {
 
 Call decode(ArgumentReader& in) {
   using A = DecodePagedArgs;
-  static constexpr TensorView A::* kFields[] = {
-      &A::q,     &A::k_cache,     &A::v_cache,            &A::kv_cache,
-      &A::sinks, &A::custom_mask, &A::packed_custom_mask, &A::o, &A::lse};
+  static constexpr TensorView A::*kFields[] = {&A::q,
+                                               &A::k_cache,
+                                               &A::v_cache,
+                                               &A::kv_cache,
+                                               &A::sinks,
+                                               &A::custom_mask,
+                                               &A::packed_custom_mask,
+                                               &A::o,
+                                               &A::lse};
   A args;
   in.tensors(args, kFields);
   read_table(in, args.table);
@@ -136,9 +142,8 @@ Call decode(ArgumentReader& in) {
 
 Call append(ArgumentReader& in) {
   using A = AppendPagedKvArgs;
-  static constexpr TensorView A::* kFields[] = {&A::k,       &A::v,       &A::batch_indices,
-                                                &A::positions, &A::k_cache, &A::v_cache,
-                                                &A::kv_cache};
+  static constexpr TensorView A::*kFields[] = {
+      &A::k, &A::v, &A::batch_indices, &A::positions, &A::k_cache, &A::v_cache, &A::kv_cache};
   A args;
   in.tensors(args, kFields);
   read_table(in, args.table);
@@ -150,7 +155,7 @@ Call append(ArgumentReader& in) {
 
 Call merge(ArgumentReader& in) {
   using A = MergeStatesArgs;
-  static constexpr TensorView A::* kFields[] = {&A::v, &A::s, &A::o, &A::lse};
+  static constexpr TensorView A::*kFields[] = {&A::v, &A::s, &A::o, &A::lse};
   A args;
   in.tensors(args, kFields);
   MergeOptions options;
@@ -160,12 +165,33 @@ Call merge(ArgumentReader& in) {
 
 Call delta(ArgumentReader& in) {
   using A = DeltaRuleArgs;
-  static constexpr TensorView A::* kFields[] = {
-      &A::q, &A::k, &A::v, &A::g, &A::beta, &A::w, &A::a, &A::b, &A::A_log, &A::dt_bias,
-      &A::cu_seqlens, &A::initial_state, &A::output_state, &A::state_pool, &A::output_state_pool,
-      &A::state_indices, &A::output_state_indices, &A::has_initial_state, &A::state_checkpoints,
-      &A::checkpoint_cu_starts, &A::checkpoint_state_indices, &A::state_slots,
-      &A::num_accepted_tokens, &A::record_k, &A::record_d, &A::record_decay, &A::o};
+  static constexpr TensorView A::*kFields[] = {&A::q,
+                                               &A::k,
+                                               &A::v,
+                                               &A::g,
+                                               &A::beta,
+                                               &A::w,
+                                               &A::a,
+                                               &A::b,
+                                               &A::A_log,
+                                               &A::dt_bias,
+                                               &A::cu_seqlens,
+                                               &A::initial_state,
+                                               &A::output_state,
+                                               &A::state_pool,
+                                               &A::output_state_pool,
+                                               &A::state_indices,
+                                               &A::output_state_indices,
+                                               &A::has_initial_state,
+                                               &A::state_checkpoints,
+                                               &A::checkpoint_cu_starts,
+                                               &A::checkpoint_state_indices,
+                                               &A::state_slots,
+                                               &A::num_accepted_tokens,
+                                               &A::record_k,
+                                               &A::record_d,
+                                               &A::record_decay,
+                                               &A::o};
   const auto rule = static_cast<DeltaRule>(in.integer());
   A args;
   in.tensors(args, kFields);
@@ -174,8 +200,8 @@ Call delta(ArgumentReader& in) {
 
 Call commit_call(ArgumentReader& in) {
   using A = CommitArgs;
-  static constexpr TensorView A::* kFields[] = {&A::state_pool, &A::state_indices, &A::record_k,
-                                                &A::record_d, &A::record_decay, &A::accepted};
+  static constexpr TensorView A::*kFields[] = {&A::state_pool, &A::state_indices, &A::record_k,
+                                               &A::record_d,   &A::record_decay,  &A::accepted};
   A args;
   in.tensors(args, kFields);
   CommitOptions options;
@@ -224,8 +250,8 @@ void run_entry(ffi::PackedArgs packed, ffi::Any*) {
   const std::string op = in.text();
   const Call call = read_call(op, in);
   raise_if_error(call.problem.status());
-  raise_if_error(planned->plan.run(context->context, call.args, workspace,
-                                   current_stream(context->context)));
+  raise_if_error(
+      planned->plan.run(context->context, call.args, workspace, current_stream(context->context)));
 }
 
 // call(context, op, tensors.., options..): plan and run with a workspace of its own.

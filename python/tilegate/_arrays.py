@@ -7,25 +7,28 @@ type, so none of them is imported unless the caller already did.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import sys
 
 import numpy as np
 import tvm_ffi
 
 _FRAMEWORKS = ("torch", "numpy", "cupy", "jax")
+_framework_of_type: dict[type, str] = {}
 
 
 def framework_of(array) -> str:
     """"torch", "numpy", "cupy" or "jax". Raises ValueError for anything else."""
-    root = type(array).__module__.partition(".")[0]
-    if root in ("jaxlib", "jax"):
-        return "jax"
-    if root in _FRAMEWORKS:
-        return root
-    raise ValueError(
-        f"arrays must be torch, numpy, cupy or jax arrays, got {type(array).__name__}"
-    )
+    kind = type(array)
+    known = _framework_of_type.get(kind)
+    if known is not None:
+        return known
+    root = kind.__module__.partition(".")[0]
+    root = "jax" if root == "jaxlib" else root
+    if root not in _FRAMEWORKS:
+        raise ValueError(f"arrays must be torch, numpy, cupy or jax arrays, got {kind.__name__}")
+    _framework_of_type[kind] = root
+    return root
 
 
 def device_of(array) -> tuple[str, int]:
@@ -41,9 +44,16 @@ def device_of(array) -> tuple[str, int]:
     return "cpu", 0
 
 
+_name_of_dtype: dict = {}
+
+
 def dtype_name(array) -> str:
     """"float32", "bfloat16", ..."""
-    return str(array.dtype).removeprefix("torch.")
+    dtype = array.dtype
+    known = _name_of_dtype.get(dtype)
+    if known is None:
+        known = _name_of_dtype[dtype] = str(dtype).removeprefix("torch.")
+    return known
 
 
 def full_like(array, shape, dtype: str, value: float):
@@ -57,9 +67,12 @@ def full_like(array, shape, dtype: str, value: float):
         made = jax.numpy.full(tuple(shape), value, dtype=_numpy_dtype(dtype), device=array.device)
         return made.block_until_ready()
     module = sys.modules[framework]
+    if value == 0.0:
+        return module.zeros(tuple(shape), _numpy_dtype(dtype))
     return module.full(tuple(shape), value, dtype=_numpy_dtype(dtype))
 
 
+@functools.cache
 def _numpy_dtype(dtype: str):
     if dtype != "bfloat16":
         return np.dtype(dtype)
@@ -68,16 +81,30 @@ def _numpy_dtype(dtype: str):
     return np.dtype(ml_dtypes.bfloat16)
 
 
+# numpy dtypes by what DLPack makes of them: as they are, as a 16-bit view, or not at all.
+_AS_IS, _AS_BITS, _REFUSED = range(3)
+_treatment_of_dtype: dict[np.dtype, int] = {}
+
+
+def _treatment(dtype) -> int:
+    known = _treatment_of_dtype.get(dtype)
+    if known is None:
+        known = {"bfloat16": _AS_BITS, "uint16": _REFUSED}.get(dtype.name, _AS_IS)
+        _treatment_of_dtype[dtype] = known
+    return known
+
+
 def to_ffi(array):
     """What the compiled library takes for this array; None stays None."""
     if array is None:
         return None
     framework = framework_of(array)
     if framework in ("numpy", "cupy"):
-        if array.dtype.name == "bfloat16":  # DLPack of numpy knows no bfloat16
-            array = array.view(np.uint16)
-        elif array.dtype.name == "uint16":
+        treatment = _treatment(array.dtype)
+        if treatment == _REFUSED:
             raise ValueError("arrays must not be uint16, got a uint16 array")
+        if treatment == _AS_BITS:
+            array = array.view(np.uint16)
         return _from_numpy(array) if framework == "numpy" else array
     if framework == "jax":
         return tvm_ffi.from_dlpack(array.block_until_ready())
@@ -87,11 +114,10 @@ def to_ffi(array):
 
 
 def _from_numpy(array):
-    if array.flags.writeable:
+    try:
         return tvm_ffi.from_dlpack(array)
-    # numpy does not export read-only arrays. Inputs are only read; outputs are checked elsewhere.
-    view = np.lib.stride_tricks.as_strided(array)
-    return tvm_ffi.from_dlpack(view if view.flags.writeable else array.copy())
+    except BufferError:  # numpy exports no read-only arrays; outputs were checked before
+        return tvm_ffi.from_dlpack(array.copy())
 
 
 def require_writable(name: str, array) -> None:
@@ -102,12 +128,10 @@ def require_writable(name: str, array) -> None:
         raise ValueError(f"{name} must be absent with jax, whose arrays cannot be written in place")
 
 
-@contextlib.contextmanager
-def stream_of(array):
-    """The framework's current stream for the calls inside; torch's is taken by tvm-ffi itself."""
-    if framework_of(array) == "cupy":
-        stream = sys.modules["cupy"].cuda.get_current_stream().ptr
-        with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", array.device.id), stream):
-            yield
-        return
-    yield
+def call_on_stream(array, function, *arguments):
+    """Calls on the framework's current stream; torch's is found by tvm-ffi itself."""
+    if framework_of(array) != "cupy":
+        return function(*arguments)
+    stream = sys.modules["cupy"].cuda.get_current_stream().ptr
+    with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", array.device.id), stream):
+        return function(*arguments)

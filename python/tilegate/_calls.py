@@ -76,8 +76,7 @@ def tensors(names, given: dict) -> list:
 def call(op: str, lead, arguments: list) -> None:
     """Runs one operation where `lead`, the leading array, lives."""
     context = _library.context_of(_arrays.device_of(lead))
-    with _arrays.stream_of(lead):
-        _library.call(context, op, *arguments)
+    _arrays.call_on_stream(lead, _library.call, context, op, *arguments)
 
 
 def explain(op: str, lead, arguments: list) -> str:
