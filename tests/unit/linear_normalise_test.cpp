@@ -223,7 +223,7 @@ TEST(LinearNormalise, RejectsOptionsThatTheOpDoesNotTake) {
   });
 }
 
-TEST(LinearNormalise, RejectsTokensOfTheWrongForm) {
+TEST(LinearNormalise, RejectsQueriesAndSequencesOfTheWrongForm) {
   expect_rejections({
       {"q must be given, got none", gdn_call, [](LinearCall& c) { c.args.q = {}; }},
       {"q must have rank 3 or 4, got [20, 16]", gdn_call,
@@ -261,6 +261,11 @@ TEST(LinearNormalise, RejectsTokensOfTheWrongForm) {
        }},
       {"max_seqlen must be at least the 5 tokens of a sequence, got 4", decode_call,
        [](LinearCall& c) { c.options.max_seqlen = 4; }},
+  });
+}
+
+TEST(LinearNormalise, RejectsKeysValuesAndOutputsOfTheWrongForm) {
+  expect_rejections({
       {"k must be given, got none", gdn_call, [](LinearCall& c) { c.args.k = {}; }},
       {"v must be bfloat16, got float16", gdn_call,
        [](LinearCall& c) {

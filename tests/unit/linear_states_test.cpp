@@ -60,7 +60,7 @@ TEST(LinearStates, RecordFollowsTheGateOfTheRule) {
   EXPECT_EQ(verdict(call), "accepted");
 }
 
-TEST(LinearStates, RejectsStatesOfTheWrongForm) {
+TEST(LinearStates, RejectsPoolsOfTheWrongForm) {
   expect_rejections({
       {"initial_state must be absent beside state_pool, got bfloat16 [2, 4, 16, 8]", pool_call,
        [](LinearCall& c) {
@@ -120,6 +120,11 @@ TEST(LinearStates, RejectsStatesOfTheWrongForm) {
          c.options.disable_state_update = true;
          c.options.output_final_state = true;
        }},
+  });
+}
+
+TEST(LinearStates, RejectsOwnStatesOfTheWrongForm) {
+  expect_rejections({
       {"output_state_pool must be absent without state_pool, got float32 [2, 4, 16, 8]", gdn_call,
        [](LinearCall& c) {
          c.args.output_state_pool = fp32({2, 4, 16, 8});
