@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names the SIMD target that dynamic dispatch picks on this machine.
+#include "backend/cpu/simd_targets.h"
+//
+#include "backend/cpu/candidates.h"
+#include "hwy/highway.h"
+#include "hwy/targets.h"
+
+namespace tilegate {
+
+std::string cpu_isa_name() {
+  // Lower bits are better sets; HWY_TARGETS are those that were compiled.
+  const std::int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(usable & -usable);
+}
+
+}  // namespace tilegate
