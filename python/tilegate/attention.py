@@ -113,7 +113,7 @@ def batch_decode_paged(
     fixed_split_size=None, disable_split_kv=False, batch_invariant=False, backend="auto",
     out=None, lse=None,
 ):
-    """Decode: q [B * q_len_per_req, Hq, D], q_len_per_req 1..16 rows a request, bottom-right causal.
+    """Decode: q [B * q_len_per_req, Hq, D], 1..16 rows a request, bottom-right causal.
 
     Caches, page table and results as in batch_prefill_paged.
     """

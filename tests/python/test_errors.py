@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors become Python's exceptions and say what was wrong; nothing else leaks."""
+
+import numpy as np
+import pytest
+import tilegate
+
+
+def _dense(rows=4):
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((1, rows, 2, 64)).astype(np.float32) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"window_left": -2}, ("window_left", "-2")),
+        ({"backend": "fast"}, ("backend", "fast")),
+        ({"lse_base": "log10"}, ("lse_base", "log10")),
+        ({"logits_soft_cap": -1.0}, ("logits_soft_cap", "-1")),
+        ({"sinks": np.zeros(3, np.float32)}, ("sinks", "[2]", "[3]")),
+    ],
+)
+def test_value_errors_name_argument_and_value(change, names):
+    with pytest.raises(ValueError) as error:
+        tilegate.batch_prefill_ragged(*_dense(), **change)
+    for name in names:
+        assert name in str(error.value)
+
+
+def test_offsets_are_checked_on_the_cpu():
+    q, k, v = (x[0] for x in _dense())
+    with pytest.raises(ValueError, match="qo_indptr must start at 0, got 1"):
+        tilegate.batch_prefill_ragged(
+            q, k, v, np.array([1, 4], np.int32), np.array([0, 4], np.int32))
+
+
+def test_unsupported_lists_the_reason():
+    with pytest.raises(NotImplementedError, match="cudnn"):
+        tilegate.batch_prefill_ragged(*_dense(), backend="cudnn")
+
+
+def test_uint16_is_not_taken_for_bfloat16():
+    q, k, v = _dense()
+    with pytest.raises(ValueError, match="uint16"):
+        tilegate.batch_prefill_ragged(q.astype(np.uint16), k, v)
+
+
+def test_read_only_inputs_work_and_read_only_outputs_do_not():
+    q, k, v = _dense()
+    want = tilegate.batch_prefill_ragged(q, k, v)
+    out = np.zeros_like(q)
+    for array in (q, k, v, out):
+        array.flags.writeable = False
+    assert (tilegate.batch_prefill_ragged(q, k, v) == want).all()
+    with pytest.raises(ValueError, match="out must be writable"):
+        tilegate.batch_prefill_ragged(q, k, v, out=out)
+
+
+def test_unknown_argument_is_a_type_error():
+    q, k, v = (x[0] for x in _dense())
+    with pytest.raises(TypeError, match="chunk_size"):
+        tilegate.chunk_gated_delta_rule(q, k, v, chunk_size=64)
+
+
+def test_lists_are_not_arrays():
+    q, k, v = _dense()
+    with pytest.raises((ValueError, AttributeError)):
+        tilegate.batch_prefill_ragged(q.tolist(), k, v)
+
+
+def test_backends_say_why_one_is_off():
+    for usable, text in tilegate.backends().values():
+        assert text, "every backend says what it is or why it is off"
+        assert isinstance(usable, bool)
+
+
+def test_thread_count_changes_no_bits():
+    q, k, v = _dense(rows=130)
+    results = []
+    for threads in (1, 2, 3):
+        tilegate.set_num_threads(threads)
+        assert tilegate.get_num_threads() == threads
+        results.append(tilegate.batch_prefill_ragged(q, k, v, causal=True))
+    tilegate.set_num_threads(0)
+    assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
