@@ -2,9 +2,10 @@
 // Names the SIMD target that dynamic dispatch picks on this machine.
 #include "backend/cpu/simd_targets.h"
 //
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
 #include "backend/cpu/candidates.h"
-#include "hwy/highway.h"
-#include "hwy/targets.h"
 
 namespace tilegate {
 

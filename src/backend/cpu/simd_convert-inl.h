@@ -8,10 +8,11 @@
 #define TILEGATE_CPU_SIMD_CONVERT_INL_H_
 #endif
 
+#include <hwy/highway.h>
+
 #include <cstdint>
 
 #include "core/half.h"
-#include "hwy/highway.h"
 
 // Without hardware conversions the scalar ones of core/half.h are used: they round as specified.
 #undef TILEGATE_SIMD_HALF

@@ -11,9 +11,9 @@
 #define TILEGATE_CPU_SIMD_MATH_INL_H_
 #endif
 
-#include <cstdint>
+#include <hwy/highway.h>
 
-#include "hwy/highway.h"
+#include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu::HWY_NAMESPACE {

@@ -4,20 +4,21 @@
 // starts empty; splits are folded in order of position. fp32 arithmetic throughout. Bound by the
 // FMA ports when the tile has many rows, by memory when it has few.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/flash_kernel.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/attention/kernel.cpp"
 #include "backend/cpu/simd_targets.h"
 // Per-target code follows.
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
 //
+#include <hwy/highway.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/flash_gemm-inl.h"
-#include "backend/cpu/flash_job.h"
-#include "backend/cpu/flash_load-inl.h"
-#include "backend/cpu/flash_softmax-inl.h"
-#include "hwy/highway.h"
+#include "backend/cpu/attention/gemm-inl.h"
+#include "backend/cpu/attention/job.h"
+#include "backend/cpu/attention/load-inl.h"
+#include "backend/cpu/attention/softmax-inl.h"
 #include "problem/lengths.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -5,11 +5,11 @@
 // fit the workspace, one split of it; a second pass then folds the states in order of position.
 // Both ways run the same arithmetic in the same order, so neither threads nor capacity show in the
 // bits.
-#include "backend/cpu/flash_launch.h"
+#include "backend/cpu/attention/launch.h"
 
 #include <algorithm>
 
-#include "backend/cpu/flash_plan.h"
+#include "backend/cpu/attention/plan.h"
 #include "problem/lengths.h"
 
 namespace tilegate::cpu {

@@ -4,19 +4,20 @@
 // skipped and its v is not read; without parts left o = 0 and lse = -inf. fp32 sums in order of
 // parts. Rows in parallel; bound by memory.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backend/cpu/merge.cpp"
+#define HWY_TARGET_INCLUDE "backend/cpu/attention/merge.cpp"
 #include "backend/cpu/simd_targets.h"
 // Per-target code follows.
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
 //
+#include <hwy/highway.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/merge.h"
+#include "backend/cpu/attention/merge.h"
 #include "backend/cpu/simd_convert-inl.h"
 #include "core/element.h"
-#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu::HWY_NAMESPACE {

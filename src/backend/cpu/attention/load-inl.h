@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tiles of q, k and v to fp32 scratch, through the page table, for every SIMD target. Each key row
 // is converted once a (request, KV head, row tile); rows past the tile's keys are zero or not used.
-#if defined(TILEGATE_CPU_FLASH_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TILEGATE_CPU_FLASH_LOAD_INL_H_
-#undef TILEGATE_CPU_FLASH_LOAD_INL_H_
+#if defined(TILEGATE_CPU_ATTENTION_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TILEGATE_CPU_ATTENTION_LOAD_INL_H_
+#undef TILEGATE_CPU_ATTENTION_LOAD_INL_H_
 #else
-#define TILEGATE_CPU_FLASH_LOAD_INL_H_
+#define TILEGATE_CPU_ATTENTION_LOAD_INL_H_
 #endif
+
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/flash_job.h"
+#include "backend/cpu/attention/job.h"
 #include "backend/cpu/simd_convert-inl.h"
-#include "hwy/highway.h"
 #include "problem/lengths.h"
 
 HWY_BEFORE_NAMESPACE();

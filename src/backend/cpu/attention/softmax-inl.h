@@ -7,18 +7,19 @@
 // their probability is exactly 0; a tile without visible keys changes nothing in its rows: alpha is
 // exactly 1. Logits stay in natural units until the maximum is off, so that huge ones keep their
 // differences.
-#if defined(TILEGATE_CPU_FLASH_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TILEGATE_CPU_FLASH_SOFTMAX_INL_H_
-#undef TILEGATE_CPU_FLASH_SOFTMAX_INL_H_
+#if defined(TILEGATE_CPU_ATTENTION_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TILEGATE_CPU_ATTENTION_SOFTMAX_INL_H_
+#undef TILEGATE_CPU_ATTENTION_SOFTMAX_INL_H_
 #else
-#define TILEGATE_CPU_FLASH_SOFTMAX_INL_H_
+#define TILEGATE_CPU_ATTENTION_SOFTMAX_INL_H_
 #endif
+
+#include <hwy/highway.h>
 
 #include <limits>
 
-#include "backend/cpu/flash_job.h"
+#include "backend/cpu/attention/job.h"
 #include "backend/cpu/simd_math-inl.h"
-#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu::HWY_NAMESPACE {

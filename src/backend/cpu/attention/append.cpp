@@ -2,7 +2,7 @@
 // cpu.append: k [tokens, heads, dim_k] and v [tokens, heads, dim_v] to their places in the caches.
 // Rows are copied as bytes, runs of tokens in parallel; positions must name each place once. Bound
 // by memory.
-#include "backend/cpu/append.h"
+#include "backend/cpu/attention/append.h"
 
 #include <algorithm>
 #include <cstring>

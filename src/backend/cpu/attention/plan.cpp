@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reject, cost and schedule of cpu.flash, and its workspace.
-#include "backend/cpu/flash_plan.h"
+#include "backend/cpu/attention/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "backend/cpu/flash_launch.h"
+#include "backend/cpu/attention/launch.h"
 
 namespace tilegate::cpu {
 namespace {

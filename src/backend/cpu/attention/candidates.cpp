@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attention kernels of the CPU backend, as the planner sees them.
-#include "backend/cpu/append.h"
 #include "backend/cpu/candidates.h"
-#include "backend/cpu/flash_launch.h"
-#include "backend/cpu/merge.h"
+
+#include "backend/cpu/attention/append.h"
+#include "backend/cpu/attention/launch.h"
+#include "backend/cpu/attention/merge.h"
 
 namespace tilegate {
 

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/flash_job.h"
+#include "backend/cpu/attention/job.h"
 #include "plan/candidate.h"
 
 namespace tilegate::cpu {

@@ -6,17 +6,18 @@
 // ever transposed. A block of kRows x kVectors results stays in registers over the whole depth;
 // every result is one chain of fused multiply-adds in order of depth, whatever block it is in, so
 // its bits do not depend on its neighbours. Bound by the FMA ports.
-#if defined(TILEGATE_CPU_FLASH_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TILEGATE_CPU_FLASH_GEMM_INL_H_
-#undef TILEGATE_CPU_FLASH_GEMM_INL_H_
+#if defined(TILEGATE_CPU_ATTENTION_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TILEGATE_CPU_ATTENTION_GEMM_INL_H_
+#undef TILEGATE_CPU_ATTENTION_GEMM_INL_H_
 #else
-#define TILEGATE_CPU_FLASH_GEMM_INL_H_
+#define TILEGATE_CPU_ATTENTION_GEMM_INL_H_
 #endif
+
+#include <hwy/highway.h>
 
 #include <cstddef>
 
-#include "backend/cpu/flash_job.h"
-#include "hwy/highway.h"
+#include "backend/cpu/attention/job.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu::HWY_NAMESPACE {
