@@ -37,7 +37,9 @@ Result<HostTensor> HostTensor::allocate(DType dtype, std::span<const std::int64_
   std::int64_t stride = 1;
   for (int i = tensor.view_.rank - 1; i >= 0; --i) {
     tensor.view_.strides[i] = stride;
-    stride *= empty ? 1 : tensor.view_.shape[i];
+    // Strides of a tensor without entries are never used, but must not overflow.
+    const std::int64_t dim = std::max<std::int64_t>(tensor.view_.shape[i], 1);
+    stride = stride > kLimit / dim ? stride : stride * dim;
   }
   tensor.bytes_ = static_cast<std::size_t>(bytes);
   tensor.memory_.reset(std::calloc(1, tensor.bytes_ + kAlignment));

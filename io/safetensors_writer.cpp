@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ Status check_packed(const Named& tensor) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("tensor {} must be in host memory", quote_name(tensor.first)));
   }
+  const auto dims = std::span(view.shape).first(static_cast<std::size_t>(view.rank));
+  if (std::ranges::find(dims, 0) != dims.end()) return Status();  // no entry, so no gap
   std::int64_t stride = 1;
   for (int i = view.rank - 1; i >= 0; --i) {
     if (view.shape[i] > 1 && view.strides[i] != stride) {

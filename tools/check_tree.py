@@ -63,6 +63,7 @@ ROOMS = {
     "tests/op/": [PUBLIC],
     "tests/examples/": [PUBLIC, "examples/"],
     "tests/fail/": [PUBLIC],
+    "tests/cli/": [PUBLIC, "io/", "cli/"],
     "tests/": [PUBLIC, "io/"],
 }
 CUDA_ROOMS = ["src/backend/cuda/", "src/backend/cudnn/", "src/kernel/", "tests/op/harness/",
