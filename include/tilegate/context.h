@@ -15,7 +15,7 @@ namespace tilegate {
 
 struct ContextOptions {
   Device device;        // where tensors of the calls live
-  int num_threads = 0;  // CPU threads; 0: all that this process may use
+  int num_threads = 0;  // CPU threads, at most and by default (0) all that this process may use
   // TILEGATE_DECODE_AUTO_CUDNN: 0 never, 1 whenever it can run, -1 the cost model decides.
   // Context::create() fills an unset value from the environment once.
   int decode_auto_cudnn = -2;

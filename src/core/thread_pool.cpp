@@ -7,10 +7,12 @@
 #include "core/thread_pool.h"
 
 #include <tbb/blocked_range.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <vector>
 
 #ifdef TILEGATE_TSAN
@@ -28,12 +30,17 @@ void happens_before(void*) {}
 void happens_after(void*) {}
 #endif
 
+// More threads than the process may use would not run anyway: oneTBB drops them, with a line on
+// stderr.
+int usable(int threads) {
+  const int all = tbb::info::default_concurrency();
+  return threads > 0 ? std::min(threads, all) : all;
+}
+
 }  // namespace
 
 struct ThreadPool::Impl {
-  explicit Impl(int threads)
-      : arena(threads > 0 ? threads : tbb::this_task_arena::max_concurrency()),
-        workers(arena.max_concurrency()) {}
+  explicit Impl(int threads) : arena(usable(threads)), workers(arena.max_concurrency()) {}
   tbb::task_arena arena;
   std::vector<char> workers;  // one token a worker
 };

@@ -32,7 +32,8 @@ class FunctionRef<R(A...)> {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int num_threads);  // 0: all that this process may use
+  // 0, and any number above, means all threads that this process may use.
+  explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
