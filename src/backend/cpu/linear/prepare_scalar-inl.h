@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chunk matrices for one decay a token (GDN, GDP), rows already loaded:
+//   L_ij = (e_i . k_j) G_ij, j < i;  P_ij = (q_i . k_j) G_ij, j <= i;  G_ij = alpha_{j+1} ..
+//   alpha_i erase_i, query_i *= alpha_0 .. alpha_i;  tail_j = k_j G_{last, j}
+// G is a running product down the rows: no logarithm, no exponential, no quotient. Products of
+// numbers in [0, 1] only shrink, so alpha = 0 forgets exactly and nothing can overflow; the
+// relative error of a product of m factors is m roundings, that of the recurrence itself.
+#if defined(TILEGATE_CPU_LINEAR_PREPARE_SCALAR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TILEGATE_CPU_LINEAR_PREPARE_SCALAR_INL_H_
+#undef TILEGATE_CPU_LINEAR_PREPARE_SCALAR_INL_H_
+#else
+#define TILEGATE_CPU_LINEAR_PREPARE_SCALAR_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/linear/load_chunk-inl.h"
+#include "backend/cpu/linear/triangle-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tilegate::cpu_linear {
+namespace HWY_NAMESPACE {
+
+// C = A keys_t over the columns that rows at or below the diagonal need.
+HWY_INLINE void lower_product(const float* a, std::int64_t rows, const ChunkBuffers& b, float* c) {
+  constexpr std::int64_t kTile = 8;
+  for (std::int64_t row = 0; row < rows; row += kTile) {
+    const std::int64_t count = std::min(kTile, rows - row);
+    gemm_columns({.a = a + row * b.dims.key_pitch(),
+                  .lda = b.dims.key_pitch(),
+                  .b = b.keys_t,
+                  .ldb = kChunk,
+                  .c = c + row * kChunk,
+                  .ldc = kChunk,
+                  .depth = b.dims.dim_k},
+                 count, round_up(row + count, kBlock));
+  }
+}
+
+// The decays of a chunk's rows: the gate of a token decays before its first sub-token.
+HWY_INLINE void load_scalar_decays(const HeadView& h, std::int64_t sub, std::int64_t rows,
+                                   float* row_decay) {
+  const std::int64_t n = h.p.householder;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const bool gated = (sub + i) % n == 0;
+    const std::int64_t token = h.first + (sub + i) / n;
+    row_decay[i] =
+        gated ? decay(h.gate, stored_gate(h.p, h.batch, token, h.head), h.gate.bias) : 1.0f;
+  }
+  for (std::int64_t i = rows; i < round_up(rows, kBlock); ++i) row_decay[i] = 1.0f;
+}
+
+HWY_INLINE void prepare_scalar(std::int64_t rows, Queries queries, const ChunkBuffers& b) {
+  const std::int64_t pitch = b.dims.key_pitch();
+  const std::int64_t padded = round_up(rows, kBlock);
+  for (std::int64_t i = 0; i < padded; i += 4) {
+    transpose_rows4(b.keys + i * pitch, pitch, b.dims.dim_k, b.keys_t + i, kChunk);
+  }
+  lower_product(b.erase, padded, b, b.lower);
+  if (queries == Queries::kLoad) lower_product(b.query, padded, b, b.reads);
+
+  alignas(64) float gamma[kChunk] = {};  // G_ij of the current row i
+  float prefix = 1.0f;
+  fill(b.prefix_decay, pitch, 1.0f);
+  for (std::int64_t i = 0; i < padded; ++i) {
+    scale_row(gamma, b.row_decay[i], kChunk);
+    const std::int64_t width = round_up(i + 1, kBlock);
+    multiply_rows(b.lower + i * kChunk, gamma, width, b.lower + i * kChunk);
+    gamma[i] = 1.0f;
+    if (queries == Queries::kLoad) {
+      multiply_rows(b.reads + i * kChunk, gamma, width, b.reads + i * kChunk);
+    }
+    prefix *= b.row_decay[i];
+    scale_row(b.erase + i * pitch, prefix, pitch);
+    if (queries == Queries::kLoad) scale_row(b.query + i * pitch, prefix, pitch);
+    if ((i + 1) % kBlock != 0) continue;
+    const std::int64_t boundary = (i + 1) / kBlock;
+    fill(b.prefix_decay + boundary * pitch, pitch, prefix);
+    std::copy(gamma, gamma + kChunk, b.boundary_gamma + (boundary - 1) * kChunk);
+  }
+}
+
+// Keys decayed to the end of block `blocks - 1`, transposed, into tail_t.
+HWY_INLINE void scalar_tail(std::int64_t blocks, const ChunkBuffers& b) {
+  const float* gamma = b.boundary_gamma + (blocks - 1) * kChunk;
+  for (std::int64_t k = 0; k < b.dims.dim_k; ++k) {
+    multiply_rows(b.keys_t + k * kChunk, gamma, blocks * kBlock, b.tail_t + k * kChunk);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tilegate::cpu_linear
+HWY_AFTER_NAMESPACE();
+
+#endif  // TILEGATE_CPU_LINEAR_PREPARE_SCALAR_INL_H_
