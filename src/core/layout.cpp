@@ -91,6 +91,17 @@ Status require_writable_strides(const Named& tensor) {
   return {};
 }
 
+TensorView canonical_strides(TensorView view) {
+  const bool empty = view.numel() == 0;
+  std::int64_t extent = 1;  // of the dimensions inside
+  for (int i = view.rank - 1; i >= 0; --i) {
+    const std::int64_t size = view.shape[i];
+    if (empty || size == 1) view.strides[i] = extent;
+    extent = view.strides[i] * std::max<std::int64_t>(size, 1);
+  }
+  return view;
+}
+
 TensorView drop_axis(TensorView view, int axis) {
   for (int i = axis; i + 1 < view.rank; ++i) {
     view.shape[i] = view.shape[i + 1];

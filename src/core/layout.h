@@ -30,6 +30,10 @@ Status require_inner_contiguous(const Named& tensor);
 // Strides positive and no two elements in one place (dimensions of size <= 1 are free).
 Status require_writable_strides(const Named& tensor);
 
+// The same elements with strides that hold nothing accidental: a dimension of size 1 gets the
+// extent of the one inside it, and a view without elements gets packed strides.
+TensorView canonical_strides(TensorView view);
+
 // Drops dimension `axis`, which has size 1.
 TensorView drop_axis(TensorView view, int axis);
 // Inserts a dimension of size 1 before `axis`.

@@ -63,7 +63,19 @@ std::string with_strides(const TensorView& view) {
 }  // namespace
 
 Result<Operation> normalise(const CallArgs& args, const CallOptions& options, DeltaRule rule) {
-  return std::visit(Normalise{options, rule}, args);
+  Result<Operation> op = std::visit(Normalise{options, rule}, args);
+  if (!op.ok()) return op;
+  // Calls that name the same elements are the same call, whatever strides their dimensions of size
+  // 1 happen to have.
+  std::visit(
+      [](auto& p) {
+        using P = std::remove_cvref_t<decltype(p)>;
+        for (const auto& entry : TensorTable<P>::kFields) {
+          p.*entry.field = canonical_strides(p.*entry.field);
+        }
+      },
+      *op);
+  return op;
 }
 
 Operation without_pointers(Operation op) {
