@@ -158,7 +158,11 @@ HWY_INLINE void record_decay(const Recurrence& w, std::int64_t token) {
     return;
   }
   float* row = w.b.decay;  // no longer needed: the steps have been taken
-  stored_decay_row(h, token, w.b.key_pitch, w.b.row, row);
+  if (p.gate == GateKind::kNone) {
+    fill(row, w.b.key_pitch, 0.0f);
+  } else {
+    stored_decay_row(h, token, w.b.key_pitch, w.b.row, row);
+  }
   for (std::int64_t k = 0; k < p.dim_k; ++k) {
     if (h.gate.kind == GateKind::kLinear) row[k] = log_decay(h.gate, row[k], 0.0f);
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of tensors as fp32: load, store, norm, transpose. Lengths are multiples of 8 (K and V are);
-// destinations of loads are padded with zeros by the caller's choice of `padded`. Conversions round
-// to nearest even on every instruction set.
+// destinations of loads are padded with zeros up to `padded`.
 #if defined(TILEGATE_CPU_LINEAR_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TILEGATE_CPU_LINEAR_ROWS_INL_H_
 #undef TILEGATE_CPU_LINEAR_ROWS_INL_H_
@@ -14,12 +13,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backend/cpu/simd_convert-inl.h"
 #include "core/element.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = tilegate::cpu::HWY_NAMESPACE;
 
 using F32 = hn::ScalableTag<float>;
 using Vec = hn::Vec<F32>;
@@ -32,62 +33,22 @@ HWY_INLINE void store(Vec x, float* p) { hn::StoreU(x, F32(), p); }
 HWY_INLINE Vec splat(float x) { return hn::Set(F32(), x); }
 HWY_INLINE float sum_lanes(Vec x) { return hn::GetLane(hn::SumOfLanes(F32(), x)); }
 
-HWY_INLINE Vec promote(const BFloat16* p) {
-  const F32 d;
-  const hn::RebindToUnsigned<F32> du32;
-  const hn::Rebind<std::uint16_t, F32> du16;
-  const auto bits = hn::LoadU(du16, reinterpret_cast<const std::uint16_t*>(p));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du32, bits)));
-}
-
-HWY_INLINE void demote(Vec x, BFloat16* p) {
-  const hn::RebindToUnsigned<F32> du32;
-  const hn::RebindToSigned<F32> di32;
-  const hn::Rebind<std::uint16_t, F32> du16;
-  const auto bits = hn::BitCast(du32, x);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
-  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du32, 0x7fff)), odd);
-  const auto quiet = hn::Or(bits, hn::Set(du32, 0x400000));
-  const auto is_nan = hn::RebindMask(du32, hn::IsNaN(x));
-  const auto high = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
-  hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di32, high)), du16,
-             reinterpret_cast<std::uint16_t*>(p));
-}
-
 // n floats of a row that starts at element `offset`; the rest up to `padded` becomes zero.
 HWY_INLINE void load_row(const TensorView& view, std::int64_t offset, std::int64_t n,
                          std::int64_t padded, float* HWY_RESTRICT out) {
-  std::int64_t i = 0;
-  if (view.dtype == DType::kFloat32) {
-    const float* p = static_cast<const float*>(view.data) + offset;
-    for (; i + kLanes <= n; i += kLanes) store(load(p + i), out + i);
-  } else if (view.dtype == DType::kBFloat16) {
-    const BFloat16* p = static_cast<const BFloat16*>(view.data) + offset;
-    for (; i + kLanes <= n; i += kLanes) store(promote(p + i), out + i);
-  } else if constexpr (kWide) {
-    const hn::Rebind<hwy::float16_t, F32> dh;
-    const auto* p = static_cast<const hwy::float16_t*>(view.data) + offset;
-    for (; i + kLanes <= n; i += kLanes) store(hn::PromoteTo(F32(), hn::LoadU(dh, p + i)), out + i);
-  }
-  for (; i < n; ++i) out[i] = load_float(view.data, view.dtype, offset + i);
-  for (; i < padded; ++i) out[i] = 0.0f;
+  dispatch_float(view.dtype, [&](auto tag) HWY_ATTR {
+    using T = typename decltype(tag)::type;
+    simd::load_row(static_cast<const T*>(view.data) + offset, n, out);
+  });
+  for (std::int64_t i = n; i < padded; ++i) out[i] = 0.0f;
 }
 
 HWY_INLINE void store_row(const float* HWY_RESTRICT in, std::int64_t n, const TensorView& view,
                           std::int64_t offset) {
-  std::int64_t i = 0;
-  if (view.dtype == DType::kFloat32) {
-    float* p = static_cast<float*>(view.data) + offset;
-    for (; i + kLanes <= n; i += kLanes) store(load(in + i), p + i);
-  } else if (view.dtype == DType::kBFloat16) {
-    BFloat16* p = static_cast<BFloat16*>(view.data) + offset;
-    for (; i + kLanes <= n; i += kLanes) demote(load(in + i), p + i);
-  } else if constexpr (kWide) {
-    const hn::Rebind<hwy::float16_t, F32> dh;
-    auto* p = static_cast<hwy::float16_t*>(view.data) + offset;
-    for (; i + kLanes <= n; i += kLanes) hn::StoreU(hn::DemoteTo(dh, load(in + i)), dh, p + i);
-  }
-  for (; i < n; ++i) store_float(view.data, view.dtype, offset + i, in[i]);
+  dispatch_float(view.dtype, [&](auto tag) HWY_ATTR {
+    using T = typename decltype(tag)::type;
+    simd::store_row(in, 1.0f, n, static_cast<T*>(view.data) + offset);
+  });
 }
 
 HWY_INLINE void fill(float* out, std::int64_t n, float value) {

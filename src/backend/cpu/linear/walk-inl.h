@@ -257,7 +257,7 @@ HWY_INLINE void chunk_unit(const ChunkUnit& unit, const ChunkBuffers& buffers) {
     pass_state(w);
     return;
   }
-  if (p.gate_per_channel) {
+  if (p.gate_per_channel && p.gate != GateKind::kNone) {
     walk_unit<Gates::kChannel>(w);
   } else {
     walk_unit<Gates::kScalar>(w);
