@@ -62,7 +62,7 @@ tsan() {
 
 # Every target for the same time, side by side; what they find next to the kept corpus is not kept.
 fuzz() {
-  tools/build.sh fuzz
+  tools/build.sh fuzz fuzzers
   local target name pids=() pid bad=0
   for target in build/fuzz/tests/fuzz_*; do
     name=$(basename "$target")

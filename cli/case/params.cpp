@@ -55,7 +55,7 @@ std::string shown(const json& value) {
 
 Status Params::set(const OpSpec& op, const std::string& name, json value) {
   const auto spec = std::find_if(op.params.begin(), op.params.end(),
-                                  [&](const auto& p) { return p.name == name; });
+                                 [&](const auto& p) { return p.name == name; });
   if (spec == op.params.end()) {
     std::string known;
     for (const ParamSpec& param : op.params) {

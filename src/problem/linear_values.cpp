@@ -134,7 +134,7 @@ Status check_checkpoints(const LinearProblem& p) {
     const std::int64_t first = index_at(p.checkpoint_starts, i);
     const bool has_end = p.checkpoint_starts.shape[0] > p.num_seqs;
     const std::int64_t limit =
-        has_end ? std::min(index_at(p.checkpoint_starts, i + 1), rows) : rows;
+        has_end ? std::clamp<std::int64_t>(index_at(p.checkpoint_starts, i + 1), 0, rows) : rows;
     if (first < 0 || first > limit - count) {
       return invalid(
           "checkpoint_cu_starts must leave room for the {} checkpoints of sequence {} "

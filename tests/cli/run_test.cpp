@@ -44,8 +44,7 @@ TEST_P(Cases, OfTheExamplesAreRight) { expect_all_right(TILEGATE_EXAMPLE_CASES, 
 TEST_P(Cases, OfTheGivenFolderAreRight) {
   const char* folder = std::getenv("TILEGATE_CASES_DIR");
   if (folder == nullptr || *folder == '\0') {
-    std::puts("TILEGATE_CASES_DIR is not set: its case files are skipped");
-    GTEST_SKIP();
+    GTEST_SKIP() << "TILEGATE_CASES_DIR is not set: the case files of its folder are not run";
   }
   expect_all_right(folder, GetParam());
 }
