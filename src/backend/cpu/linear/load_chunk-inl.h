@@ -77,10 +77,6 @@ HWY_INLINE void log_decay_row(const GateParams& gate, const float* bias, std::in
 HWY_INLINE void stored_decay_row(const HeadView& h, std::int64_t token, std::int64_t pitch,
                                  float* scratch, float* row) {
   const LinearProblem& p = h.p;
-  if (p.gate == GateKind::kNone) {
-    for (std::int64_t i = 0; i < pitch; i += kLanes) store(splat(0.0f), row + i);
-    return;
-  }
   load_row(p.g, offset_of(p.g, h.batch, h.first + token, h.head), p.dim_k, pitch, row);
   const bool raw = h.gate.kind == GateKind::kSoftplus || h.gate.kind == GateKind::kLowerBound;
   if (!raw) return;
