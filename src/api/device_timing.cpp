@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams, recordings and timing over the CUDA backend, or the wall clock on the CPU.
+#include "tilegate/device_timing.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/message.h"
+#ifdef TILEGATE_HAVE_CUDA
+#include "backend/cuda/stream.h"
+#endif
+
+namespace tilegate {
+namespace {
+
+#ifndef TILEGATE_HAVE_CUDA
+Status no_cuda() {
+  return unsupported("the CUDA device is not available in this build: {}", TILEGATE_CUDA_REASON);
+}
+Result<void*> cuda_stream_create(int) { return no_cuda(); }
+void cuda_stream_destroy(void*) {}
+Status cuda_stream_synchronize(void*) { return no_cuda(); }
+Result<void*> cuda_capture(void*, const Work&) { return no_cuda(); }
+Status cuda_replay(void*, void*) { return no_cuda(); }
+void cuda_forget_capture(void*) {}
+Result<double> cuda_measure_ms(void*, const Work&) { return no_cuda(); }
+#endif
+
+bool on_gpu(const Stream& stream) { return stream.device().type == DeviceType::kCuda; }
+
+}  // namespace
+
+Result<Stream> Stream::create(Device device) {
+  Stream stream;
+  stream.device_ = device;
+  if (device.type == DeviceType::kCpu) return stream;
+  const Result<void*> handle = cuda_stream_create(device.index);
+  if (!handle.ok()) return handle.status();
+  stream.handle_ = *handle;
+  return stream;
+}
+
+Stream::Stream(Stream&& other) noexcept { *this = std::move(other); }
+Stream& Stream::operator=(Stream&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  std::swap(device_, other.device_);
+  return *this;
+}
+Stream::~Stream() {
+  if (handle_ != nullptr) cuda_stream_destroy(handle_);
+}
+
+Status Stream::synchronize() const {
+  return handle_ != nullptr ? cuda_stream_synchronize(handle_) : Status();
+}
+
+Result<Recording> Recording::capture(const Stream& stream, const Work& work) {
+  Recording recording;
+  if (!on_gpu(stream)) {
+    recording.work_ = work;
+    return recording;
+  }
+  const Result<void*> graph = cuda_capture(stream.handle(), work);
+  if (!graph.ok()) return graph.status();
+  recording.graph_ = *graph;
+  return recording;
+}
+
+Recording::Recording(Recording&& other) noexcept { *this = std::move(other); }
+Recording& Recording::operator=(Recording&& other) noexcept {
+  std::swap(graph_, other.graph_);
+  std::swap(work_, other.work_);
+  return *this;
+}
+Recording::~Recording() {
+  if (graph_ != nullptr) cuda_forget_capture(graph_);
+}
+
+Status Recording::replay(const Stream& stream) const {
+  return graph_ != nullptr ? cuda_replay(graph_, stream.handle()) : work_();
+}
+
+Result<double> measure_ms(const Stream& stream, const Work& work) {
+  if (on_gpu(stream)) return cuda_measure_ms(stream.handle(), work);
+  const auto start = std::chrono::steady_clock::now();
+  TILEGATE_RETURN_IF_ERROR(work());
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  return elapsed.count();
+}
+
+}  // namespace tilegate
