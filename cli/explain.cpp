@@ -25,9 +25,9 @@ ExitCode explain(const ExplainOptions& options) {
   if (!context.ok()) return fail(at_path(options.path, context.status()));
   Result<Plan> chosen = plan(prepared->problem, *context);
   if (!chosen.ok()) return fail(at_path(options.path, chosen.status()));
-  const std::string text = chosen->explain();
-  fmt::print("{}\n{}{}", prepared->problem.summary(), text,
-             text.empty() || text.back() != '\n' ? "\n" : "");
+  std::string text = chosen->explain();
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  fmt::print("{}\n", text);
   return ExitCode::kOk;
 }
 

@@ -70,14 +70,14 @@ Result<std::vector<std::string>> output_paths(const CaseFiles& files, const std:
   std::vector<std::string> outputs;
   if (out.empty()) return outputs;
   std::error_code error;
-  if (files.several) {
+  const bool folder = files.several || out.ends_with('/') || fs::is_directory(out, error);
+  if (folder) {
     fs::create_directories(out, error);
     if (!fs::is_directory(out, error)) {
       return Status(StatusCode::kIo,
-                    fmt::format("{}: --out must be a folder for several cases", out));
+                    fmt::format("{}: --out must be a folder that can be made", out));
     }
   }
-  const bool folder = files.several || fs::is_directory(out, error);
   for (const std::string& path : files.paths) {
     outputs.push_back(folder ? (fs::path(out) / fs::path(path).filename()).string() : out);
   }

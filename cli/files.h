@@ -17,8 +17,9 @@ struct CaseFiles {
 // Errors: io (a folder that cannot be listed, or holds no case).
 Result<CaseFiles> find_case_files(const std::vector<std::string>& arguments);
 
-// Makes the folder for several outputs, and refuses what would overwrite an input or another
-// output. Returns where each case's outputs go; empty without `out`. Errors: io.
+// One case goes to the file `out`, or into it where it is a folder or ends in a slash; several go
+// to a folder, which is made. Refuses what would overwrite an input or another output.
+// Returns where each case's outputs go; empty without `out`. Errors: io.
 Result<std::vector<std::string>> output_paths(const CaseFiles& files, const std::string& out);
 
 }  // namespace tilegate::cli

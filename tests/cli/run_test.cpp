@@ -127,6 +127,12 @@ TEST_F(Run, SeveralCasesGoToAFolder) {
   EXPECT_NE(io::read_safetensors(out + "/two.safetensors").value().find("state_pool"), nullptr);
 }
 
+TEST_F(Run, OneCaseGoesIntoAFolderThatEndsInASlash) {
+  const std::string path = write(ragged_case(), "one");
+  ASSERT_EQ(run_program({"run", path, "--out", folder_ + "/answers/"}).code, 0);
+  EXPECT_TRUE(fs::is_regular_file(folder_ + "/answers/one.safetensors"));
+}
+
 TEST_F(Run, OutMustNotOverwrite) {
   const std::string path = write(ragged_case(), "one");
   EXPECT_EQ(run_program({"run", path, "--out", path}).code, 2);
