@@ -33,7 +33,7 @@ TEXT = CPP | SCRIPTS | {".md", ".txt", ".tsv", ".json", ".toml", ".yml", ""}
 
 PUBLIC = "include/tilegate/"
 CANDIDATE = "src/plan/candidate.h"
-BACKEND_FACES = ["src/backend/*/candidates.h", "src/backend/*/device.h"]
+BACKEND_FACES = [f"src/backend/*/{face}.h" for face in ("candidates", "device", "stream")]
 LOWER = [PUBLIC, "src/core/", "src/problem/"]
 # Room -> what its files may include besides their own room: folders, or single files.
 ROOMS = {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain cudaMalloc, cudaMemcpy and cudaMemset with checked results.
-#include "backend/cuda/device.h"
-
 #include "backend/cuda/check.h"
+#include "backend/cuda/device.h"
 
 namespace tilegate {
 namespace {
