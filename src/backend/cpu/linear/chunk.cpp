@@ -8,8 +8,8 @@
 #include <hwy/foreach_target.h>
 //
 #include "backend/cpu/linear/flush_denormals.h"
+#include "backend/cpu/linear/simd/walk-inl.h"
 #include "backend/cpu/linear/unit.h"
-#include "backend/cpu/linear/walk-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {

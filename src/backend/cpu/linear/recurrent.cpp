@@ -7,9 +7,9 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/linear/recurrent.cpp"
 #include <hwy/foreach_target.h>
 //
-#include "backend/cpu/linear/commit-inl.h"
 #include "backend/cpu/linear/flush_denormals.h"
-#include "backend/cpu/linear/recurrent-inl.h"
+#include "backend/cpu/linear/simd/commit-inl.h"
+#include "backend/cpu/linear/simd/recurrent-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {

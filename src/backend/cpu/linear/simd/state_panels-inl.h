@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/linear/rows-inl.h"
+#include "backend/cpu/linear/simd/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
@@ -32,8 +32,8 @@ HWY_INLINE std::int64_t panel_offset(std::int64_t dim_k, std::int64_t v) {
   return v / kPanel * kPanel * dim_k + v % kPanel;
 }
 
-HWY_INLINE void load_state(const StateSlice& s, std::int64_t dim_k, std::int64_t pitch,
-                           float* scratch, float* panels) {
+inline HWY_NOINLINE void load_state(const StateSlice& s, std::int64_t dim_k, std::int64_t pitch,
+                                    float* scratch, float* panels) {
   constexpr std::int64_t kStep = std::min<std::int64_t>(4, kPanel);
   for (std::int64_t v = 0; v < s.count; v += 4) {
     for (std::int64_t r = 0; r < 4; ++r) {
@@ -54,8 +54,8 @@ HWY_INLINE void load_state(const StateSlice& s, std::int64_t dim_k, std::int64_t
   }
 }
 
-HWY_INLINE void store_state(const float* panels, std::int64_t dim_k, std::int64_t pitch,
-                            float* scratch, const StateSlice& s) {
+inline HWY_NOINLINE void store_state(const float* panels, std::int64_t dim_k, std::int64_t pitch,
+                                     float* scratch, const StateSlice& s) {
   constexpr std::int64_t kStep = std::min<std::int64_t>(4, kPanel);
   for (std::int64_t v = 0; v < s.count; v += 4) {
     for (std::int64_t r = 0; r < 4; r += kStep) {

@@ -15,15 +15,15 @@
 #include <cstdint>
 
 #include "backend/cpu/linear/buffers.h"
-#include "backend/cpu/linear/gemm-inl.h"
+#include "backend/cpu/linear/simd/gemm-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
 namespace HWY_NAMESPACE {
 
 // One vector of columns; lower points at the diagonal block, pitch kChunk.
-HWY_INLINE void solve_block(const float* HWY_RESTRICT lower, float* HWY_RESTRICT y,
-                            std::int64_t pitch) {
+inline HWY_NOINLINE void solve_block(const float* HWY_RESTRICT lower, float* HWY_RESTRICT y,
+                                     std::int64_t pitch) {
   Vec row[kBlock];
   TILEGATE_UNROLL(16)
   for (int i = 0; i < kBlock; ++i) row[i] = load(y + i * pitch);
@@ -38,9 +38,9 @@ HWY_INLINE void solve_block(const float* HWY_RESTRICT lower, float* HWY_RESTRICT
   for (int i = 1; i < kBlock; ++i) store(row[i], y + i * pitch);
 }
 
-HWY_INLINE void multiply_block(const float* HWY_RESTRICT reads, const float* HWY_RESTRICT y,
-                               std::int64_t pitch, float* HWY_RESTRICT out,
-                               std::int64_t out_pitch) {
+inline HWY_NOINLINE void multiply_block(const float* HWY_RESTRICT reads,
+                                        const float* HWY_RESTRICT y, std::int64_t pitch,
+                                        float* HWY_RESTRICT out, std::int64_t out_pitch) {
   Vec row[kBlock];
   TILEGATE_UNROLL(16)
   for (int i = 0; i < kBlock; ++i) row[i] = load(out + i * out_pitch);
@@ -57,7 +57,7 @@ HWY_INLINE void multiply_block(const float* HWY_RESTRICT reads, const float* HWY
 }
 
 // Y <- inv(I + L) Y for one panel [blocks * 16][kPanel].
-HWY_INLINE void solve_panel(const float* lower, std::int64_t blocks, float* y) {
+inline HWY_NOINLINE void solve_panel(const float* lower, std::int64_t blocks, float* y) {
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t first = b * kBlock;
     float* rows = y + first * kPanel;
@@ -77,8 +77,8 @@ HWY_INLINE void solve_panel(const float* lower, std::int64_t blocks, float* y) {
 }
 
 // O <- O + P Y for one panel.
-HWY_INLINE void multiply_panel(const float* reads, std::int64_t blocks, const float* y,
-                               float* out) {
+inline HWY_NOINLINE void multiply_panel(const float* reads, std::int64_t blocks, const float* y,
+                                        float* out) {
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t first = b * kBlock;
     float* rows = out + first * kPanel;

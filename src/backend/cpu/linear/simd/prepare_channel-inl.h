@@ -17,15 +17,15 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/linear/load_chunk-inl.h"
-#include "backend/cpu/linear/triangle-inl.h"
+#include "backend/cpu/linear/simd/head_rows-inl.h"
+#include "backend/cpu/linear/simd/triangle-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE void load_channel_decays(const HeadView& h, std::int64_t sub, std::int64_t rows,
-                                    const ChunkBuffers& b) {
+inline HWY_NOINLINE void load_channel_decays(const HeadView& h, std::int64_t sub, std::int64_t rows,
+                                             const ChunkBuffers& b) {
   const std::int64_t pitch = b.dims.key_pitch();
   const std::int64_t n = h.p.householder;
   for (std::int64_t i = 0; i < round_up(rows, kBlock); ++i) {
@@ -66,7 +66,8 @@ HWY_INLINE void diagonal_column(std::int64_t at, std::int64_t first, std::int64_
 }
 
 // The 16 x 16 diagonal block of rows from `first`, of which `rows` hold tokens.
-HWY_INLINE void diagonal_block(std::int64_t first, std::int64_t rows, const ChunkBuffers& b) {
+inline HWY_NOINLINE void diagonal_block(std::int64_t first, std::int64_t rows,
+                                        const ChunkBuffers& b) {
   for (std::int64_t i = 0; i < kBlock; ++i) {
     fill(b.lower + (first + i) * kChunk + first, kBlock, 0.0f);
     fill(b.reads + (first + i) * kChunk + first, kBlock, 0.0f);
@@ -82,7 +83,7 @@ HWY_INLINE void diagonal_block(std::int64_t first, std::int64_t rows, const Chun
 
 // Scales a block's erase and query rows to the block's start, its keys to the block's end, and
 // leaves the decay over the block.
-HWY_INLINE void scale_block(std::int64_t block, const ChunkBuffers& b) {
+inline HWY_NOINLINE void scale_block(std::int64_t block, const ChunkBuffers& b) {
   const std::int64_t pitch = b.dims.key_pitch();
   const std::int64_t first = block * kBlock;
   for (std::int64_t c = 0; c < pitch; c += kLanes) {
@@ -107,7 +108,7 @@ HWY_INLINE void scale_block(std::int64_t block, const ChunkBuffers& b) {
 }
 
 // Moves tail_t from the end of block - 1 to the end of `block`.
-HWY_INLINE void advance_tail(std::int64_t block, const ChunkBuffers& b) {
+inline HWY_NOINLINE void advance_tail(std::int64_t block, const ChunkBuffers& b) {
   const float* decay = b.block_decay + block * b.dims.key_pitch();
   const std::int64_t earlier = block * kBlock;
   for (std::int64_t k = 0; k < b.dims.dim_k; ++k) {
@@ -120,7 +121,8 @@ HWY_INLINE void advance_tail(std::int64_t block, const ChunkBuffers& b) {
   }
 }
 
-HWY_INLINE void prepare_channel(std::int64_t rows, Queries queries, const ChunkBuffers& b) {
+inline HWY_NOINLINE void prepare_channel(std::int64_t rows, Queries queries,
+                                         const ChunkBuffers& b) {
   const std::int64_t pitch = b.dims.key_pitch();
   fill(b.prefix_decay, pitch, 1.0f);
   for (std::int64_t block = 0; block * kBlock < rows; ++block) {

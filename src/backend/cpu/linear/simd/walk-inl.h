@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/linear/prepare_channel-inl.h"
-#include "backend/cpu/linear/prepare_scalar-inl.h"
-#include "backend/cpu/linear/state_panels-inl.h"
+#include "backend/cpu/linear/simd/prepare_channel-inl.h"
+#include "backend/cpu/linear/simd/prepare_scalar-inl.h"
+#include "backend/cpu/linear/simd/state_panels-inl.h"
 #include "backend/cpu/linear/unit.h"
 
 HWY_BEFORE_NAMESPACE();

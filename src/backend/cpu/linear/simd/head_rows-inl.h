@@ -3,11 +3,11 @@
 // vectors, decays. Rows are sub-tokens: token * householder + j; the gate belongs to j = 0 and the
 // query to the last j. Rows up to the next multiple of 16 are zero keys with decay 1, which change
 // nothing, so a partial chunk is computed exactly as the head of a full one.
-#if defined(TILEGATE_CPU_LINEAR_LOAD_CHUNK_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TILEGATE_CPU_LINEAR_LOAD_CHUNK_INL_H_
-#undef TILEGATE_CPU_LINEAR_LOAD_CHUNK_INL_H_
+#if defined(TILEGATE_CPU_LINEAR_HEAD_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TILEGATE_CPU_LINEAR_HEAD_ROWS_INL_H_
+#undef TILEGATE_CPU_LINEAR_HEAD_ROWS_INL_H_
 #else
-#define TILEGATE_CPU_LINEAR_LOAD_CHUNK_INL_H_
+#define TILEGATE_CPU_LINEAR_HEAD_ROWS_INL_H_
 #endif
 
 #include <hwy/contrib/math/math-inl.h>
@@ -17,7 +17,7 @@
 
 #include "backend/cpu/linear/buffers.h"
 #include "backend/cpu/linear/gate.h"
-#include "backend/cpu/linear/rows-inl.h"
+#include "backend/cpu/linear/simd/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
@@ -86,8 +86,8 @@ HWY_INLINE void stored_decay_row(const HeadView& h, std::int64_t token, std::int
 }
 
 // Per-channel alpha of a token.
-HWY_INLINE void decay_row(const HeadView& h, std::int64_t token, std::int64_t pitch, float* scratch,
-                          float* row) {
+inline HWY_NOINLINE void decay_row(const HeadView& h, std::int64_t token, std::int64_t pitch,
+                                   float* scratch, float* row) {
   stored_decay_row(h, token, pitch, scratch, row);
   if (h.gate.kind == GateKind::kLinear) return;
   for (std::int64_t i = 0; i < pitch; i += kLanes) {
@@ -95,22 +95,24 @@ HWY_INLINE void decay_row(const HeadView& h, std::int64_t token, std::int64_t pi
   }
 }
 
-HWY_INLINE void key_row(const HeadView& h, std::int64_t sub, std::int64_t pitch, float* row) {
+inline HWY_NOINLINE void key_row(const HeadView& h, std::int64_t sub, std::int64_t pitch,
+                                 float* row) {
   const LinearProblem& p = h.p;
   const std::int64_t at = h.first * p.householder + sub;
   load_row(p.k, offset_of(p.k, h.batch, at, h.head_k), p.dim_k, pitch, row);
   if (p.l2norm) normalise_row(row, pitch);
 }
 
-HWY_INLINE void query_row(const HeadView& h, std::int64_t token, std::int64_t pitch, float* row) {
+inline HWY_NOINLINE void query_row(const HeadView& h, std::int64_t token, std::int64_t pitch,
+                                   float* row) {
   const LinearProblem& p = h.p;
   load_row(p.q, offset_of(p.q, h.batch, h.first + token, h.head_q), p.dim_k, pitch, row);
   if (p.l2norm) normalise_row(row, pitch);
 }
 
 // erase * key; returns the erase scalar (1 for a vector).
-HWY_INLINE float erase_row(const HeadView& h, std::int64_t sub, std::int64_t pitch,
-                           const float* key, float* row) {
+inline HWY_NOINLINE float erase_row(const HeadView& h, std::int64_t sub, std::int64_t pitch,
+                                    const float* key, float* row) {
   const LinearProblem& p = h.p;
   const std::int64_t at = h.first * p.householder + sub;
   if (p.erase != EraseKind::kVector) {
@@ -132,8 +134,9 @@ HWY_INLINE float erase_row(const HeadView& h, std::int64_t sub, std::int64_t pit
 }
 
 // write * v for columns [column, column + n) of V.
-HWY_INLINE void value_row(const HeadView& h, std::int64_t sub, std::int64_t column, std::int64_t n,
-                          std::int64_t padded, float* scratch, float* row) {
+inline HWY_NOINLINE void value_row(const HeadView& h, std::int64_t sub, std::int64_t column,
+                                   std::int64_t n, std::int64_t padded, float* scratch,
+                                   float* row) {
   const LinearProblem& p = h.p;
   const std::int64_t at = h.first * p.householder + sub;
   load_row(p.v, offset_of(p.v, h.batch, at, h.head_v) + column, n, padded, row);
@@ -153,8 +156,8 @@ HWY_INLINE void value_row(const HeadView& h, std::int64_t sub, std::int64_t colu
 enum class Queries : std::uint8_t { kLoad, kSkip };
 
 // Rows [sub, sub + rows) into keys, erase and query.
-HWY_INLINE void load_chunk(const HeadView& h, std::int64_t sub, std::int64_t rows, Queries queries,
-                           const ChunkBuffers& b) {
+inline HWY_NOINLINE void load_chunk(const HeadView& h, std::int64_t sub, std::int64_t rows,
+                                    Queries queries, const ChunkBuffers& b) {
   const std::int64_t pitch = b.dims.key_pitch();
   const std::int64_t n = h.p.householder;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -174,4 +177,4 @@ HWY_INLINE void load_chunk(const HeadView& h, std::int64_t sub, std::int64_t row
 }  // namespace tilegate::cpu_linear
 HWY_AFTER_NAMESPACE();
 
-#endif  // TILEGATE_CPU_LINEAR_LOAD_CHUNK_INL_H_
+#endif  // TILEGATE_CPU_LINEAR_HEAD_ROWS_INL_H_

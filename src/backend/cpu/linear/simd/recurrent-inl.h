@@ -13,11 +13,11 @@
 #include <cmath>
 #include <cstdint>
 
-#include "backend/cpu/linear/load_chunk-inl.h"
 #include "backend/cpu/linear/recurrent_buffers.h"
-#include "backend/cpu/linear/state_panels-inl.h"
+#include "backend/cpu/linear/simd/head_rows-inl.h"
+#include "backend/cpu/linear/simd/state_panels-inl.h"
+#include "backend/cpu/linear/simd/unroll.h"
 #include "backend/cpu/linear/unit.h"
-#include "backend/cpu/linear/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {

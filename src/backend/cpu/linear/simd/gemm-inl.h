@@ -12,8 +12,8 @@
 
 #include <cstdint>
 
-#include "backend/cpu/linear/rows-inl.h"
-#include "backend/cpu/linear/unroll.h"
+#include "backend/cpu/linear/simd/rows-inl.h"
+#include "backend/cpu/linear/simd/unroll.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
@@ -77,7 +77,7 @@ HWY_INLINE void gemm_tile(const Gemm& g, std::int64_t row) {
 
 // Rows [0, rows) of a product whose width is kVecs vectors.
 template <Init kInit, Sign kSign, int kVecs>
-HWY_INLINE void gemm(const Gemm& g, std::int64_t rows) {
+HWY_NOINLINE void gemm(const Gemm& g, std::int64_t rows) {
   constexpr int kTile = kLanes >= 16 ? 8 : 4;  // as many accumulators as registers allow
   std::int64_t row = 0;
   for (; row + kTile <= rows; row += kTile) gemm_tile<kInit, kSign, kTile, kVecs>(g, row);

@@ -15,15 +15,16 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backend/cpu/linear/load_chunk-inl.h"
-#include "backend/cpu/linear/triangle-inl.h"
+#include "backend/cpu/linear/simd/head_rows-inl.h"
+#include "backend/cpu/linear/simd/triangle-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
 namespace HWY_NAMESPACE {
 
 // C = A keys_t over the columns that rows at or below the diagonal need.
-HWY_INLINE void lower_product(const float* a, std::int64_t rows, const ChunkBuffers& b, float* c) {
+inline HWY_NOINLINE void lower_product(const float* a, std::int64_t rows, const ChunkBuffers& b,
+                                       float* c) {
   constexpr std::int64_t kTile = 8;
   for (std::int64_t row = 0; row < rows; row += kTile) {
     const std::int64_t count = std::min(kTile, rows - row);
@@ -51,7 +52,7 @@ HWY_INLINE void load_scalar_decays(const HeadView& h, std::int64_t sub, std::int
   for (std::int64_t i = rows; i < round_up(rows, kBlock); ++i) row_decay[i] = 1.0f;
 }
 
-HWY_INLINE void prepare_scalar(std::int64_t rows, Queries queries, const ChunkBuffers& b) {
+inline HWY_NOINLINE void prepare_scalar(std::int64_t rows, Queries queries, const ChunkBuffers& b) {
   const std::int64_t pitch = b.dims.key_pitch();
   const std::int64_t padded = round_up(rows, kBlock);
   for (std::int64_t i = 0; i < padded; i += 4) {
@@ -82,7 +83,7 @@ HWY_INLINE void prepare_scalar(std::int64_t rows, Queries queries, const ChunkBu
 }
 
 // Keys decayed to the end of block `blocks - 1`, transposed, into tail_t.
-HWY_INLINE void scalar_tail(std::int64_t blocks, const ChunkBuffers& b) {
+inline HWY_NOINLINE void scalar_tail(std::int64_t blocks, const ChunkBuffers& b) {
   const float* gamma = b.boundary_gamma + (blocks - 1) * kChunk;
   for (std::int64_t k = 0; k < b.dims.dim_k; ++k) {
     multiply_rows(b.keys_t + k * kChunk, gamma, blocks * kBlock, b.tail_t + k * kChunk);
