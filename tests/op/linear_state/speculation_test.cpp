@@ -141,7 +141,9 @@ TEST_P(Speculation, VerifyWritesNoState) {
       add_record(verify);
       const Tensor before = verify.state_pool.clone();
       if (!run(with) || !run(verify)) continue;
-      expect_same_bits(verify.o, with.o, "o of a verify call");
+      // A verify call may take another kernel than a run that stores its state.
+      expect_close(verify.o_rows(), with.o_rows(), tolerance(Quantity::kDelta, DType::kFloat32),
+                   "o of a verify call");
       if (pooled) expect_same_bits(verify.state_pool, before, "pool of a verify call");
       if (!pooled) expect_untouched(verify.output_state, "output_state of a verify call");
     }
