@@ -60,10 +60,11 @@ stage() {
   finish
 }
 
-# The failing part of a log: the lines that name an error, then its end.
+# The failing part of a log: the lines that name an error, then its end without tests that passed.
 show_failure() {
-  grep -nE 'error:|ERROR: |FAILED|Failed |\*\*\*' "$1" | head -n 40 || true
+  local routine='^ *Start +[0-9]+: |^ *[0-9]+/[0-9]+ Test .*(Passed|Skipped) '
+  grep -nE 'error:|ERROR: |FAILED|Failed |\*\*\*Failed' "$1" | cut -c 1-300 | head -n 40 || true
   echo "--- the end of $1"
-  tail -n 120 "$1"
+  grep -vE "$routine" "$1" | cut -c 1-300 | tail -n 150
   echo "---"
 }
