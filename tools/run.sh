@@ -8,9 +8,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tools/bootstrap.sh run
 mkdir -p build
+echo "building; the log is build/run.log"
 if ! tools/build.sh release tilegate_cli minilm > build/run.log 2>&1; then
   tail -n 60 build/run.log >&2
-  echo "the build failed; the whole log is build/run.log" >&2
+  echo "the build failed" >&2
   exit 1
 fi
 build/release/cli/tilegate run examples/cases --check

@@ -8,23 +8,20 @@ failed=0
 skipped=0
 stage_logs=build/logs
 
-# Adds what a test runner counted in a log; a stage without a test runner counts as one check.
+# Adds what test runners counted in a log; a stage without a test runner counts as one check.
 count_tests() {
   local log=$1 total bad skips
-  if grep -q '% tests passed,' "$log"; then
-    bad=$(sed -n 's/.*% tests passed, \([0-9]*\) tests\? failed out of [0-9]*/\1/p' "$log" | tail -n 1)
-    total=$(sed -n 's/.* tests\? failed out of \([0-9]*\).*/\1/p' "$log" | tail -n 1)
-    skips=$(grep -c '(Skipped)$' "$log" || true)
-  elif grep -q '^Ran [0-9]* test' "$log"; then
-    bad=0 skips=0
-    total=$(sed -n 's/^Ran \([0-9]*\) test.*/\1/p' "$log" | awk '{n += $1} END {print n}')
-  else
-    bad=0 skips=0 total=1
-  fi
+  bad=$(sed -n 's/.*% tests passed, \([0-9]*\) tests\? failed out of .*/\1/p' "$log" | sum)
+  total=$(sed -n -e 's/.* tests\? failed out of \([0-9]*\).*/\1/p' \
+    -e 's/^Ran \([0-9]*\) tests\? in .*/\1/p' "$log" | sum)
+  skips=$(grep -c '(Skipped)$' "$log" || true)
+  [ "$total" -gt 0 ] || total=1
   passed=$((passed + total - bad - skips))
   failed=$((failed + bad))
   skipped=$((skipped + skips))
 }
+
+sum() { awk '{n += $1} END {print n + 0}'; }
 
 # The closing line that says how all went: 'N passed, N failed, N skipped'.
 finish() {
