@@ -162,36 +162,74 @@ void fold(const AttentionProblem& problem, int rows, const FlashState& part,
   }
 }
 
+// What the item's KV head `head` uses of its scratch.
+FlashScratch scratch_of_head(const AttentionProblem& problem, const FlashScratch& scratch, int head,
+                             int padded_rows) {
+  FlashScratch at = scratch;
+  at.q += head * problem.dim_qk * padded_rows;
+  at.part = scratch.part.of_head(head);
+  at.total = scratch.total.of_head(head);
+  return at;
+}
+
+// Key tiles of one split, for all heads of the item. While one head of a tile is computed, a share
+// of the next tile is fetched, all heads of a key together.
+template <class T>
+void walk_split(const FlashJob& job, const FlashItem& item, const FlashScratch& scratch,
+                const ItemKeys& visible, IndexRange keys) {
+  const AttentionProblem& problem = *job.problem;
+  const int padded_rows = static_cast<int>(round_up(item.rows, kMaxLanes));
+  const bool fetch = padded_rows <= kFewRows;
+  for (std::int64_t key = keys.begin; key < keys.end; key += job.key_tile) {
+    const KeyTile tile{key, static_cast<int>(std::min<std::int64_t>(job.key_tile, keys.end - key))};
+    const bool all_visible = key >= visible.all.begin && key + tile.keys <= visible.all.end;
+    for (int head = 0; head < item.heads; ++head) {
+      if (fetch) {
+        const std::int64_t next = key + job.key_tile;
+        const std::int64_t first = next + job.key_tile * head / item.heads;
+        const std::int64_t last = next + job.key_tile * (head + 1) / item.heads;
+        prefetch_keys<T>(problem, item, {first, std::min(last, keys.end)});
+      }
+      FlashItem of_head = item;
+      of_head.kv_head += head;
+      walk_tile<T>(problem, of_head, scratch_of_head(problem, scratch, head, padded_rows), tile,
+                   all_visible);
+    }
+  }
+}
+
 template <class T>
 FlashState walk(const FlashJob& job, const FlashItem& item, const FlashScratch& scratch) {
   const AttentionProblem& problem = *job.problem;
   const int padded_rows = static_cast<int>(round_up(item.rows, kMaxLanes));
-  const std::int64_t dim_v = round_up(problem.dim_v, kMaxLanes);
   const std::int64_t split =
       job.kv_split > 0 ? job.kv_split : std::max<std::int64_t>(item.kv_len, 1);
   const ItemKeys visible = find_visible_keys(problem, item, scratch, padded_rows);
-  load_queries<T>(problem, item, scratch, padded_rows);
-  if (dim_v != problem.dim_v) std::fill(scratch.v, scratch.v + kKeyTile * dim_v, 0.0f);
-
   FlashScratch at = scratch;  // part and total change places
-  clear(problem, item.rows, at.part);
+  for (int head = 0; head < item.heads; ++head) {
+    FlashItem of_head = item;
+    of_head.kv_head += head;
+    load_queries<T>(problem, of_head, scratch_of_head(problem, at, head, padded_rows), padded_rows);
+    clear(problem, item.rows, at.part.of_head(head));
+  }
+
   bool have_total = false;
   for (std::int64_t s = item.split_begin; s < item.split_end; ++s) {
     const std::int64_t begin = s * split;
     const std::int64_t end = std::min(visible.any.end, begin + split);
     // Tiles stand at fixed distances from the split's begin, wherever the first visible key is.
-    const std::int64_t skipped = std::max<std::int64_t>(visible.any.begin - begin, 0) / kKeyTile;
-    const std::int64_t first = begin + skipped * kKeyTile;
+    const std::int64_t skipped =
+        std::max<std::int64_t>(visible.any.begin - begin, 0) / job.key_tile;
+    const std::int64_t first = begin + skipped * job.key_tile;
     if (first >= end) continue;
-    if (have_total) clear(problem, item.rows, at.part);
-    for (std::int64_t key = first; key < end; key += kKeyTile) {
-      const KeyTile tile{key, static_cast<int>(std::min<std::int64_t>(kKeyTile, end - key))};
-      const bool all_visible = key >= visible.all.begin && key + tile.keys <= visible.all.end;
-      walk_tile<T>(problem, item, at, tile, all_visible);
+    for (int head = 0; have_total && head < item.heads; ++head) {
+      clear(problem, item.rows, at.part.of_head(head));
     }
-    if (have_total) {
-      fold(problem, item.rows, at.part, at.total);
-    } else if (s + 1 < item.split_end) {
+    walk_split<T>(job, item, at, visible, {first, end});
+    for (int head = 0; have_total && head < item.heads; ++head) {
+      fold(problem, item.rows, at.part.of_head(head), at.total.of_head(head));
+    }
+    if (!have_total && s + 1 < item.split_end) {
       std::swap(at.part, at.total);
       have_total = true;
     }
@@ -266,7 +304,6 @@ namespace tilegate::cpu {
 
 HWY_EXPORT(walk_any);
 HWY_EXPORT(store_any);
-HWY_EXPORT(clear);
 HWY_EXPORT(fold);
 
 FlashState flash_walk(const FlashJob& job, const FlashItem& item, const FlashScratch& scratch) {
@@ -276,10 +313,6 @@ FlashState flash_walk(const FlashJob& job, const FlashItem& item, const FlashScr
 void flash_fold(const AttentionProblem& problem, int rows, const FlashState& part,
                 const FlashState& total) {
   HWY_DYNAMIC_DISPATCH(fold)(problem, rows, part, total);
-}
-
-void flash_clear(const AttentionProblem& problem, int rows, const FlashState& state) {
-  HWY_DYNAMIC_DISPATCH(clear)(problem, rows, state);
 }
 
 void flash_store(const FlashJob& job, const FlashItem& item, const FlashState& state) {

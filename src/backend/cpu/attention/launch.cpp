@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launch of cpu.flash: cuts the call into items and hands them to the thread pool.
 //
-// An item is a tile of packed rows of one (request, KV head), with all its splits or, when states
-// fit the workspace, one split of it; a second pass then folds the states in order of position.
-// Both ways run the same arithmetic in the same order, so neither threads nor capacity show in the
-// bits.
+// An item (job.h) walks all splits of its rows or, when states fit the workspace, one of them; a
+// second pass then folds the states in order of position. Both ways run the same arithmetic in the
+// same order, so neither threads nor capacity show in the bits.
 #include "backend/cpu/attention/launch.h"
 
 #include <algorithm>
@@ -31,6 +30,11 @@ class FlashRun {
   FlashItem find_item(std::int64_t tile, std::int64_t request) const;
   FlashState part_state(std::int64_t part) const;
   FlashScratch worker_scratch(int worker) const;
+  std::int64_t head_blocks() const {
+    return (problem_.heads_kv + plan_.item_heads - 1) / plan_.item_heads;
+  }
+  void set_heads(std::int64_t block, FlashItem* item) const;
+  void store_heads(FlashItem item, const FlashState& state) const;
   void walk_in_order(ThreadPool& pool);
   void walk_parts(ThreadPool& pool);
   void fold_parts(ThreadPool& pool);
@@ -49,7 +53,7 @@ class FlashRun {
 FlashRun::FlashRun(const Launch& launch)
     : problem_(std::get<AttentionProblem>(launch.call)),
       plan_(plan_flash(problem_, launch.facts.num_threads)),
-      job_{.problem = &problem_, .kv_split = launch.schedule.kv_split} {
+      job_{.problem = &problem_, .kv_split = launch.schedule.kv_split, .key_tile = plan_.key_tile} {
   const auto stride = round_up((problem_.batch + 1) * 8, 64);
   index_.tiles = reinterpret_cast<std::int64_t*>(launch.workspace);
   index_.parts = reinterpret_cast<std::int64_t*>(launch.workspace + stride);
@@ -62,7 +66,7 @@ FlashRun::FlashRun(const Launch& launch)
   const std::int64_t group = problem_.group_size();
   for (std::int64_t b = 0; b < problem_.batch; ++b) {
     const std::int64_t rows = qo_len(problem_, b) * group;
-    const std::int64_t tiles = (rows + kRowTile - 1) / kRowTile;
+    const std::int64_t tiles = (rows + plan_.tile_rows - 1) / plan_.tile_rows;
     const std::int64_t splits = split_count(kv_len(problem_, b), job_.kv_split);
     index_.tiles[b + 1] = index_.tiles[b] + tiles;
     index_.parts[b + 1] = index_.parts[b] + tiles * splits;
@@ -77,54 +81,66 @@ FlashItem FlashRun::find_item(std::int64_t tile, std::int64_t request) const {
   item.request = request;
   item.qo_len = qo_len(problem_, request);
   item.kv_len = kv_len(problem_, request);
-  item.row_begin = tile * kRowTile;
-  item.rows = static_cast<int>(
-      std::min<std::int64_t>(kRowTile, item.qo_len * problem_.group_size() - item.row_begin));
+  item.row_begin = tile * plan_.tile_rows;
+  const std::int64_t left = item.qo_len * problem_.group_size() - item.row_begin;
+  item.rows = static_cast<int>(std::min(plan_.tile_rows, left));
   item.mask_begin = index_.mask[request];
   item.split_end = split_count(item.kv_len, job_.kv_split);
   return item;
 }
 
 FlashState FlashRun::part_state(std::int64_t part) const {
-  const std::int64_t dim_v = round_up(problem_.dim_v, kMaxLanes);
-  float* base = reinterpret_cast<float*>(parts_) + part * plan_.part_floats;
-  return {
-      .o = base, .m = base + plan_.tile_rows * dim_v, .l = base + plan_.tile_rows * (dim_v + 1)};
+  return lay_out_state(problem_, plan_,
+                       reinterpret_cast<float*>(parts_) + part * plan_.state_floats);
 }
 
 FlashScratch FlashRun::worker_scratch(int worker) const {
   FlashScratch scratch;
-  lay_out_scratch(problem_, scratch_ + plan_.scratch_bytes * static_cast<std::size_t>(worker),
-                  &scratch);
+  lay_out_scratch(problem_, plan_,
+                  scratch_ + plan_.scratch_bytes * static_cast<std::size_t>(worker), &scratch);
   return scratch;
+}
+
+// Gives the item the KV heads of block `block`.
+void FlashRun::set_heads(std::int64_t block, FlashItem* item) const {
+  item->kv_head = block * plan_.item_heads;
+  item->heads =
+      static_cast<int>(std::min<std::int64_t>(plan_.item_heads, problem_.heads_kv - item->kv_head));
+}
+
+void FlashRun::store_heads(FlashItem item, const FlashState& state) const {
+  for (int head = 0; head < item.heads; ++head) {
+    flash_store(job_, item, state.of_head(head));
+    ++item.kv_head;
+  }
 }
 
 // Late tiles first: under a causal mask they are the long ones.
 void FlashRun::walk_in_order(ThreadPool& pool) {
   const std::int64_t tiles = index_.tiles[problem_.batch];
-  pool.parallel_for(tiles * problem_.heads_kv, [&](std::int64_t i, int worker) {
-    const std::int64_t tile = tiles - 1 - i / problem_.heads_kv;
+  pool.parallel_for(tiles * head_blocks(), [&](std::int64_t i, int worker) {
+    const std::int64_t tile = tiles - 1 - i / head_blocks();
     const std::int64_t request = request_of(index_.tiles, tile);
     FlashItem item = find_item(tile - index_.tiles[request], request);
-    item.kv_head = i % problem_.heads_kv;
-    flash_store(job_, item, flash_walk(job_, item, worker_scratch(worker)));
+    set_heads(i % head_blocks(), &item);
+    store_heads(item, flash_walk(job_, item, worker_scratch(worker)));
   });
 }
 
-// Part (tile of the batch, split, KV head); the heads of one part are neighbours.
+// A part is (row tile of the batch, split), its states those of all KV heads side by side.
 void FlashRun::walk_parts(ThreadPool& pool) {
   const std::int64_t parts = index_.parts[problem_.batch];
-  pool.parallel_for(parts * problem_.heads_kv, [&](std::int64_t i, int worker) {
-    const std::int64_t part = i / problem_.heads_kv;
+  pool.parallel_for(parts * head_blocks(), [&](std::int64_t i, int worker) {
+    const std::int64_t part = i / head_blocks();
     const std::int64_t request = request_of(index_.parts, part);
     const std::int64_t splits = split_count(kv_len(problem_, request), job_.kv_split);
     const std::int64_t local = part - index_.parts[request];
     FlashItem item = find_item(local / splits, request);
-    item.kv_head = i % problem_.heads_kv;
+    set_heads(i % head_blocks(), &item);
     item.split_begin = local % splits;
     item.split_end = item.split_begin + 1;
     FlashScratch scratch = worker_scratch(worker);
-    scratch.part = part_state(i);
+    scratch.part = part_state(part * problem_.heads_kv + item.kv_head);
     flash_walk(job_, item, scratch);
   });
 }

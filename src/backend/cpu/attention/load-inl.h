@@ -59,13 +59,15 @@ struct KeyTile {
   int keys = 0;
 };
 
+inline constexpr std::int64_t kMaxRun = 1 << 20;
+
 // Keys from `key` on that follow each other at the view's token stride.
 inline std::int64_t run_length(const AttentionProblem& problem, std::int64_t key) {
-  if (!problem.paged()) return kKeyTile;
+  if (!problem.paged()) return kMaxRun;
   return problem.page_size - key % problem.page_size;
 }
 
-// to[key, :] for the keys of the tile, `to_stride` apart.
+// to[key, :] for the keys of the tile; columns of V past dim_v are zero.
 template <class T>
 void load_tile(const AttentionProblem& problem, const FlashItem& item, const TensorView& view,
                const KeyTile& tile, float* to) {
@@ -79,9 +81,27 @@ void load_tile(const AttentionProblem& problem, const FlashItem& item, const Ten
     const T* from = static_cast<const T*>(view.data) + kv_offset(problem, view, item.request, key) +
                     item.kv_head * view.strides[2];
     for (int i = 0; i < run; ++i) {
-      load_row(from + i * view.strides[1], dim, to + (done + i) * to_stride);
+      float* row = to + (done + i) * to_stride;
+      load_row(from + i * view.strides[1], dim, row);
+      std::fill(row + dim, row + to_stride, 0.0f);
     }
     done += run;
+  }
+}
+
+// Asks for the rows of K and V in a range of keys, for all KV heads of the item.
+template <class T>
+void prefetch_keys(const AttentionProblem& problem, const FlashItem& item, IndexRange keys) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  for (const TensorView* view : {&problem.k, &problem.v}) {
+    const std::int64_t dim = view == &problem.k ? problem.dim_qk : problem.dim_v;
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const T* row = static_cast<const T*>(view->data) +
+                     kv_offset(problem, *view, item.request, key) + item.kv_head * view->strides[2];
+      for (int head = 0; head < item.heads; ++head, row += view->strides[2]) {
+        for (std::int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i, 0, 2);
+      }
+    }
   }
 }
 

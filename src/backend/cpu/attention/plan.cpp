@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backend/cpu/attention/launch.h"
+#include "problem/lengths.h"
 
 namespace tilegate::cpu {
 namespace {
@@ -34,32 +35,45 @@ T* take(std::byte* base, std::size_t* used, std::int64_t count) {
   return base == nullptr ? nullptr : reinterpret_cast<T*>(base + at);
 }
 
-FlashState take_state(std::byte* base, std::size_t* used, std::int64_t dim_v) {
-  return {.o = take<float>(base, used, kRowTile * dim_v),
-          .m = take<float>(base, used, kRowTile),
-          .l = take<float>(base, used, kRowTile)};
+// KV heads of an item: several when rows are few, while there are items for all threads.
+int heads_per_item(const AttentionProblem& problem, std::int64_t tile_rows, std::int64_t parts,
+                   int num_threads) {
+  if (tile_rows > kFewRows) return 1;
+  const std::int64_t wanted = parts * problem.heads_kv / (4 * std::max(num_threads, 1));
+  const std::int64_t most = std::min<std::int64_t>(kMaxItemHeads, problem.heads_kv);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
 }
 
 }  // namespace
 
-std::size_t lay_out_scratch(const AttentionProblem& problem, std::byte* base,
+FlashState lay_out_state(const AttentionProblem& problem, const FlashPlan& plan, float* base) {
+  if (base == nullptr) return {};
+  const std::int64_t dim_v = round_up(problem.dim_v, kMaxLanes);
+  return {.o = base,
+          .m = base + plan.tile_rows * dim_v,
+          .l = base + plan.tile_rows * (dim_v + 1),
+          .floats = plan.state_floats};
+}
+
+std::size_t lay_out_scratch(const AttentionProblem& problem, const FlashPlan& plan, std::byte* base,
                             FlashScratch* scratch) {
   const std::int64_t dim_v = round_up(problem.dim_v, kMaxLanes);
-  const bool custom = problem.custom_mask.present() || problem.packed_custom_mask.present();
+  const std::int64_t rows = plan.tile_rows;
+  const std::int64_t states = plan.item_heads * plan.state_floats;
   std::size_t used = 0;
   FlashScratch s;
-  s.q = take<float>(base, &used, problem.dim_qk * kRowTile);
-  s.p = take<float>(base, &used, kKeyTile * kRowTile);
-  s.k = take<float>(base, &used, kKeyTile * problem.dim_qk);
-  s.v = take<float>(base, &used, kKeyTile * dim_v);
-  s.part = take_state(base, &used, dim_v);
-  s.total = take_state(base, &used, dim_v);
-  s.alpha = take<float>(base, &used, kRowTile);
-  s.first = take<float>(base, &used, kRowTile);
-  s.last = take<float>(base, &used, kRowTile);
-  if (custom) s.allowed = take<float>(base, &used, kKeyTile * kRowTile);
-  s.begin = take<std::int64_t>(base, &used, kRowTile);
-  s.end = take<std::int64_t>(base, &used, kRowTile);
+  s.q = take<float>(base, &used, plan.item_heads * problem.dim_qk * rows);
+  s.p = take<float>(base, &used, plan.key_tile * rows);
+  s.k = take<float>(base, &used, plan.key_tile * std::max(problem.dim_qk, dim_v));
+  s.v = s.k;
+  s.part = lay_out_state(problem, plan, take<float>(base, &used, states));
+  s.total = lay_out_state(problem, plan, take<float>(base, &used, states));
+  s.alpha = take<float>(base, &used, rows);
+  s.first = take<float>(base, &used, rows);
+  s.last = take<float>(base, &used, rows);
+  if (has_custom_mask(problem)) s.allowed = take<float>(base, &used, plan.key_tile * rows);
+  s.begin = take<std::int64_t>(base, &used, rows);
+  s.end = take<std::int64_t>(base, &used, rows);
   if (scratch != nullptr) *scratch = s;
   return used;
 }
@@ -69,21 +83,26 @@ FlashPlan plan_flash(const AttentionProblem& problem, int num_threads) {
   plan.kv_split = keys_per_split(problem);
   const std::int64_t max_rows = problem.max_qo_len * problem.group_size();
   plan.tile_rows = round_up(std::clamp<std::int64_t>(max_rows, 1, kRowTile), kMaxLanes);
-  plan.part_floats = plan.tile_rows * (round_up(problem.dim_v, kMaxLanes) + 2);
+  // By the shape of the call, not by lengths: the tile is part of the order of summation.
+  const bool few_rows = problem.op == AttentionOp::kDecodePaged && plan.tile_rows <= kFewRows;
+  plan.key_tile = few_rows ? kDecodeKeyTile : kKeyTile;
+  plan.state_floats = plan.tile_rows * (round_up(problem.dim_v, kMaxLanes) + 2);
   plan.index_bytes = static_cast<std::size_t>(3 * round_up((problem.batch + 1) * 8, 64));
-  plan.scratch_bytes = lay_out_scratch(problem, nullptr, nullptr);
 
-  const std::int64_t row_tiles = (max_rows + kRowTile - 1) / kRowTile;
+  const std::int64_t row_tiles = (max_rows + plan.tile_rows - 1) / plan.tile_rows;
   const std::int64_t tiles = problem.batch * problem.heads_kv * row_tiles;
   const std::int64_t splits = split_count(problem.max_kv_len, plan.kv_split);
   const bool starved = row_tiles <= 1 || tiles < 4 * num_threads;
   if (num_threads > 1 && splits > 1 && tiles > 0 && starved) {
-    const std::int64_t fit = kMaxPartBytes / (plan.part_floats * 4);
+    const std::int64_t fit = kMaxPartBytes / (plan.state_floats * 4);
     if (splits <= fit / tiles) plan.max_parts = tiles * splits;
   }
+  const std::int64_t walked = problem.batch * (plan.max_parts > 0 ? splits : 1);
+  plan.item_heads = heads_per_item(problem, plan.tile_rows, walked, num_threads);
+  plan.scratch_bytes = lay_out_scratch(problem, plan, nullptr, nullptr);
   plan.total_bytes = plan.index_bytes +
                      plan.scratch_bytes * static_cast<std::size_t>(std::max(num_threads, 1)) +
-                     static_cast<std::size_t>(plan.max_parts * plan.part_floats * 4);
+                     static_cast<std::size_t>(plan.max_parts * plan.state_floats * 4);
   return plan;
 }
 
@@ -118,7 +137,7 @@ Schedule flash_schedule(const Operation& op, const DeviceFacts& facts) {
   schedule.workspace_bytes = plan.total_bytes;
   schedule.kv_split = plan.kv_split;
   schedule.pinned_bits = true;
-  schedule.note = fmt::format("tiles of {} rows x {} keys, {}", kRowTile, kKeyTile,
+  schedule.note = fmt::format("tiles of {} rows x {} keys, {}", plan.tile_rows, plan.key_tile,
                               plan.kv_split == 0
                                   ? std::string("one KV split")
                                   : fmt::format("KV splits of {} keys {}", plan.kv_split,
