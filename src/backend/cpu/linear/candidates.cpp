@@ -18,11 +18,9 @@ using Reason = std::optional<std::string>;
 constexpr double kMacsPerUsThread = 2.0e4;   // chunked form, a thread
 constexpr double kBytesPerUsThread = 8.0e3;  // state traffic, a thread
 
-// Per-token states and replay records exist only in the recurrent form; decode is that form.
+// States after every token exist only in the recurrent form; decode is that form.
 bool needs_tokens_one_by_one(const LinearProblem& p) {
-  return p.rule == DeltaRule::kGatedDeltaRuleDecode || p.state_slots.present() ||
-         p.num_accepted.present() || p.record_k.present() || p.record_d.present() ||
-         p.record_decay.present();
+  return p.rule == DeltaRule::kGatedDeltaRuleDecode || p.state_slots.present();
 }
 
 Reason reject_dims(const DeviceFacts& facts, std::int64_t dim_k, std::int64_t dim_v) {
@@ -36,7 +34,7 @@ Reason reject_chunk(const Operation& op, const DeviceFacts& facts) {
   const LinearProblem* p = std::get_if<LinearProblem>(&op);
   if (p == nullptr) return "not a delta-rule call";
   if (needs_tokens_one_by_one(*p)) {
-    return "decode, state_slots, num_accepted_tokens and records need the recurrent form";
+    return "decode and state_slots need the recurrent form";
   }
   return reject_dims(facts, p->dim_k, p->dim_v);
 }

@@ -26,6 +26,7 @@ namespace HWY_NAMESPACE {
 // Where the tokens of one (sequence, head) are.
 struct HeadView {
   const LinearProblem& p;
+  std::int64_t seq = 0;
   std::int64_t batch = 0;
   std::int64_t first = 0;  // token 0 of the sequence in dimension 1
   std::int64_t head = 0;
@@ -37,6 +38,7 @@ struct HeadView {
 
 HWY_INLINE HeadView head_view(const LinearProblem& p, std::int64_t seq, std::int64_t head) {
   return {.p = p,
+          .seq = seq,
           .batch = seq_batch(p, seq),
           .first = seq_begin(p, seq),
           .head = head,

@@ -15,6 +15,7 @@
 
 #include "backend/cpu/linear/recurrent_buffers.h"
 #include "backend/cpu/linear/simd/head_rows-inl.h"
+#include "backend/cpu/linear/simd/record-inl.h"
 #include "backend/cpu/linear/simd/state_panels-inl.h"
 #include "backend/cpu/linear/simd/unroll.h"
 #include "backend/cpu/linear/unit.h"
@@ -146,49 +147,15 @@ HWY_INLINE Deposits find_deposits(const Recurrence& w, std::int64_t sub, std::in
   return deposits;
 }
 
-// Natural-log decays of a token into the record.
-HWY_INLINE void record_decay(const Recurrence& w, std::int64_t token) {
-  const LinearProblem& p = w.p;
-  const HeadView& h = w.head;
-  const std::int64_t at = offset_of(p.record_decay, w.unit.seq, token, w.unit.head);
-  if (!p.gate_per_channel) {
-    const float stored = stored_gate(p, h.batch, h.first + token, w.unit.head);
-    const float value = log_decay(h.gate, stored, h.gate.bias);
-    store_float(p.record_decay.data, p.record_decay.dtype, at, value);
-    return;
-  }
-  float* row = w.b.decay;  // no longer needed: the steps have been taken
-  if (p.gate == GateKind::kNone) {
-    fill(row, w.b.key_pitch, 0.0f);
-  } else {
-    stored_decay_row(h, token, w.b.key_pitch, w.b.row, row);
-  }
-  for (std::int64_t k = 0; k < p.dim_k; ++k) {
-    if (h.gate.kind == GateKind::kLinear) row[k] = log_decay(h.gate, row[k], 0.0f);
-  }
-  store_row(row, p.dim_k, p.record_decay, at);
-}
-
-// The replay record of sub-tokens [sub, sub + count). One unit of those that share a key head, and
-// one of those that share a head, writes what they share.
+// The replay record of sub-tokens [sub, sub + count).
 HWY_INLINE void write_record(const Recurrence& w, std::int64_t sub, std::int64_t count) {
-  const LinearProblem& p = w.p;
   const RecurrentBuffers& b = w.b;
-  const bool first_rows = w.unit.row_begin == 0;
-  const bool first_of_key =
-      w.unit.head == 0 || mapped_head(w.unit.head - 1, p.heads_k, p.heads_o) != w.head.head_k;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (p.record_k.present() && first_rows && first_of_key) {
-      store_row(b.keys + i * b.key_pitch, p.dim_k, p.record_k,
-                offset_of(p.record_k, w.unit.seq, sub + i, w.head.head_k));
+    if (w.unit.row_begin == 0) {
+      record_key(w.head, sub + i, b.keys + i * b.key_pitch);
+      record_decay(w.head, sub + i, b.key_pitch, b.row, b.decay);
     }
-    if (p.record_d.present()) {
-      store_row(b.delta + i * b.value_pitch, w.rows, p.record_d,
-                offset_of(p.record_d, w.unit.seq, sub + i, w.unit.head) + w.unit.row_begin);
-    }
-    if (p.record_decay.present() && first_rows && (sub + i) % p.householder == 0) {
-      record_decay(w, (sub + i) / p.householder);
-    }
+    record_delta(w.head, sub + i, w.unit.row_begin, w.rows, b.delta + i * b.value_pitch);
   }
 }
 

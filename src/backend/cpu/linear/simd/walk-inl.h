@@ -16,6 +16,7 @@
 
 #include "backend/cpu/linear/simd/prepare_channel-inl.h"
 #include "backend/cpu/linear/simd/prepare_scalar-inl.h"
+#include "backend/cpu/linear/simd/record-inl.h"
 #include "backend/cpu/linear/simd/state_panels-inl.h"
 #include "backend/cpu/linear/unit.h"
 
@@ -92,6 +93,9 @@ HWY_INLINE void solve_delta(const Walk& w, std::int64_t sub, std::int64_t rows,
                                       .depth = w.b.dims.dim_k},
                                      rows);
   solve_panel(w.b.lower, padded / kBlock, delta);
+  for (std::int64_t i = 0; w.outputs() && i < rows; ++i) {
+    record_delta(w.head, sub + i, column, valid, delta + i * kPanel);
+  }
 }
 
 // Outputs of one panel.
@@ -169,6 +173,11 @@ template <Gates kGates>
 HWY_INLINE void prepare_chunk(const Walk& w, std::int64_t sub, std::int64_t rows) {
   const Queries queries = w.outputs() ? Queries::kLoad : Queries::kSkip;
   load_chunk(w.head, sub, rows, queries, w.b);
+  const std::int64_t pitch = w.b.dims.key_pitch();
+  for (std::int64_t i = 0; w.outputs() && w.unit.column_begin == 0 && i < rows; ++i) {
+    record_key(w.head, sub + i, w.b.keys + i * pitch);
+    record_decay(w.head, sub + i, pitch, w.b.rows, w.b.decay);
+  }
   if constexpr (kGates == Gates::kScalar) {
     load_scalar_decays(w.head, sub, rows, w.b.row_decay);
     prepare_scalar(rows, queries, w.b);
