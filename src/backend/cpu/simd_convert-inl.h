@@ -54,7 +54,7 @@ HWY_INLINE void store_float_as(D d, hn::Vec<D> x, float* to) {
 }
 
 template <class D>
-HWY_INLINE void store_float_as(D d, hn::Vec<D> x, BFloat16* to) {
+HWY_INLINE void store_float_as(D, hn::Vec<D> x, BFloat16* to) {
   const hn::Rebind<std::int32_t, D> d32;
   const hn::Rebind<std::uint16_t, D> d16;
   const auto bits = hn::BitCast(d32, x);
@@ -69,7 +69,7 @@ HWY_INLINE void store_float_as(D d, hn::Vec<D> x, BFloat16* to) {
 }
 
 template <class D>
-HWY_INLINE void store_float_as(D d, hn::Vec<D> x, Half* to) {
+HWY_INLINE void store_float_as(D, hn::Vec<D> x, Half* to) {
   const hn::Rebind<hwy::float16_t, D> d16;
   const hn::Rebind<std::uint16_t, D> du16;
   hn::StoreU(hn::BitCast(du16, hn::DemoteTo(d16, x)), du16, reinterpret_cast<std::uint16_t*>(to));
