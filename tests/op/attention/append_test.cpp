@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of append_paged_kv: tokens land bit for bit where the page table says and nowhere else;
 // attention over an appended cache equals attention over a cache that was full from the start.
-#include "tests/op/harness/attention_law.h"
-#include "tests/op/harness/small_calls.h"
+#include "tests/op/calls/small_calls.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

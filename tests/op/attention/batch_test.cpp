@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of stable bits: under batch_invariant a request alone equals itself in any batch, whatever
 // capacity, maxima or splits; prefix rows do not depend on later tokens; large batches launch.
-#include "tests/op/harness/attention_law.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

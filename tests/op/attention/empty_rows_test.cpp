@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "tests/op/harness/attention_law.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

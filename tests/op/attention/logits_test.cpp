@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "tests/op/harness/attention_law.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

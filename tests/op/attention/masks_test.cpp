@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of the masks: causal is bottom-right, windows count from the diagonal with or without
 // causal, custom masks are ANDed with both, and bytes and packed bits say the same.
-#include "tests/op/harness/attention_law.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

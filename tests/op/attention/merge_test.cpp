@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/op/harness/attention_law.h"
-#include "tests/op/harness/small_calls.h"
+#include "tests/op/calls/small_calls.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

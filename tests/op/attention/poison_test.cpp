@@ -3,7 +3,7 @@
 // of that in every test; here the poison is put next to live data and must not change one bit.
 #include <limits>
 
-#include "tests/op/harness/attention_law.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

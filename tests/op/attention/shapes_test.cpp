@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: o and lse are the formula's, for every dtype, head dim, group size, length and form.
-#include "tests/op/harness/attention_law.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

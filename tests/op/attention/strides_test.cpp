@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: strides are honoured. The same values in another layout give the same bits; only the
 // innermost dimension must be contiguous; outputs must not overlap.
-#include "tests/op/harness/attention_law.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

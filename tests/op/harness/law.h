@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/op/harness/call.h"
+#include "tests/op/calls/call.h"
 #include "tilegate/tilegate.h"
 
 namespace laws {

@@ -3,7 +3,7 @@
 // with a scalar gate is GDN, GDP with silent rows is GDN, decode is GDN with its gates spelled out.
 #include <cmath>
 
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of use_cp: an explicit True is segmented or rejected, never something else; segments change
 // bits within the tolerance only; False never segments.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of gated_delta_rule_decode: it is the recurrence with its raw gates, T = 1 .. 16, V-major
 // states; several tokens in one call equal the same tokens one by one.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

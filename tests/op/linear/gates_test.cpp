@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: offsets are 64-bit. State slots, state heads and token rows past 2^31 and 2^32 elements give
 // the bits of packed tensors.
-#include "tests/op/harness/delta_law.h"
 #include "tests/op/harness/sparse.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

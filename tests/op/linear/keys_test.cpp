@@ -3,7 +3,7 @@
 // parallel, identical and alternating keys make the chunk's triangular system as stiff as it gets.
 #include <cmath>
 
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

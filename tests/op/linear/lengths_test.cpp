@@ -3,7 +3,7 @@
 // wherever they stand, rows outside the sequences are never read, and large batches launch.
 #include <limits>
 
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of stable bits: prefix rows do not depend on later tokens, a sequence alone equals itself
 // in any batch, no initial state is a zero state, and a run handed over in two equals one run.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

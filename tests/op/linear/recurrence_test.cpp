@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: outputs and final states are the recurrence's, for every op, dtype, head map and gate mode.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

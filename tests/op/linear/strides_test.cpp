@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: strides are honoured in every tensor of a delta-rule call; the same values in another layout
 // give the same bits. Overlapping or negative strides of what is written are rejected by name.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of checkpoints: number j is the state after (j + 1) C tokens, or before token j C; it is the
 // final state of the run that stops there, bitwise when the plan's bits are pinned.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

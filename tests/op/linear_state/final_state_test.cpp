@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of the final state: written only when asked for, in its own dtype, and it may be the very
 // tensor that held the initial state.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

@@ -2,7 +2,7 @@
 // Laws of state pools: a read slot < 0 zeroes the output and moves nothing, a write slot < 0 stores
 // nothing, read and write slots may differ, a fresh slot may hold NaN, slots of nobody keep their
 // bytes; all the same for every op and dtype.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

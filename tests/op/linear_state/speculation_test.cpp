@@ -2,8 +2,8 @@
 // Laws of speculative decoding: per-token slots hold the state after each token, accepted counts
 // pick the slot to go on from, and a verify call that writes no state leaves a record from which
 // commit() reaches the state of a run over the accepted tokens.
-#include "tests/op/harness/delta_law.h"
-#include "tests/op/harness/small_calls.h"
+#include "tests/op/calls/small_calls.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

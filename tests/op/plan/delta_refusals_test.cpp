@@ -3,8 +3,8 @@
 // that an op does not take, or that contradicts another, is an error that names it.
 #include <limits>
 
-#include "tests/op/harness/delta_law.h"
-#include "tests/op/harness/small_calls.h"
+#include "tests/op/calls/small_calls.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

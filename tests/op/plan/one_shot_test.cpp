@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: a one-shot call is describe, plan, run: the same bits, the same errors.
-#include "tests/op/harness/attention_call.h"
-#include "tests/op/harness/catalog.h"
-#include "tests/op/harness/delta_call.h"
+#include "tests/op/calls/attention_call.h"
+#include "tests/op/calls/catalog.h"
+#include "tests/op/calls/delta_call.h"
+#include "tests/op/calls/small_calls.h"
 #include "tests/op/harness/law.h"
-#include "tests/op/harness/small_calls.h"
 
 namespace laws {
 namespace {

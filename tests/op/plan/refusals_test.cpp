@@ -4,9 +4,9 @@
 // refused call changes no byte is checked by the fixture around each of them.
 #include <limits>
 
-#include "tests/op/harness/attention_law.h"
-#include "tests/op/harness/catalog.h"
-#include "tests/op/harness/small_calls.h"
+#include "tests/op/calls/catalog.h"
+#include "tests/op/calls/small_calls.h"
+#include "tests/op/oracle/attention_law.h"
 
 namespace laws {
 namespace {

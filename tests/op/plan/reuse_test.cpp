@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of plans: buffers may move and lengths may change between runs; shapes, strides, dtypes and
 // the kind of call may not; the workspace must be as large as asked for and aligned.
-#include "tests/op/harness/attention_law.h"
-#include "tests/op/harness/catalog.h"
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/calls/catalog.h"
+#include "tests/op/oracle/attention_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 namespace {

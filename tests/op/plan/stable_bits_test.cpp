@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of stable bits for every operation: the same call twice, any number of CPU threads, a second
 // context, the one-shot call and the three-step call all give the same bytes.
-#include "tests/op/harness/catalog.h"
+#include "tests/op/calls/catalog.h"
 #include "tests/op/harness/compare.h"
 #include "tests/op/harness/law.h"
 

@@ -2,7 +2,7 @@
 // The calls without a recurrence or a softmax of their own: append_paged_kv, merge_states, commit.
 #pragma once
 
-#include "tests/op/harness/call.h"
+#include "tests/op/calls/call.h"
 
 namespace laws {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/op/harness/delta_call.h"
+#include "tests/op/calls/delta_call.h"
 
 namespace laws {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One (row, head) at a time: logits, masks as IEEE -inf, softmax with the sink as one more logit.
-#include "tests/op/harness/attention_oracle.h"
+#include "tests/op/oracle/attention_oracle.h"
 
 #include <algorithm>
 #include <cmath>

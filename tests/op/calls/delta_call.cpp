@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building delta-rule calls.
-#include "tests/op/harness/delta_call.h"
+#include "tests/op/calls/delta_call.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Comparing a delta-rule call with the oracle.
-#include "tests/op/harness/delta_law.h"
+#include "tests/op/oracle/delta_law.h"
 
 namespace laws {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "tests/op/harness/compare.h"
-#include "tests/op/harness/delta_oracle.h"
 #include "tests/op/harness/law.h"
+#include "tests/op/oracle/delta_oracle.h"
 
 namespace laws {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/op/harness/call.h"
+#include "tests/op/calls/call.h"
 #include "tests/op/harness/random.h"
 
 namespace laws {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tests/op/harness/attention_call.h"
+#include "tests/op/calls/attention_call.h"
 
 namespace laws {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One token, one head at a time; every dtype is read as it is stored, all arithmetic is fp64.
-#include "tests/op/harness/delta_oracle.h"
+#include "tests/op/oracle/delta_oracle.h"
 
 #include <cmath>
 

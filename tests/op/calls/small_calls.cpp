@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From named tensors to the library's argument structs.
-#include "tests/op/harness/small_calls.h"
+#include "tests/op/calls/small_calls.h"
 
 namespace laws {
 

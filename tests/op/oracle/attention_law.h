@@ -2,9 +2,9 @@
 // The fixture of attention laws: run a call and compare it with the oracle in one step.
 #pragma once
 
-#include "tests/op/harness/attention_oracle.h"
 #include "tests/op/harness/compare.h"
 #include "tests/op/harness/law.h"
+#include "tests/op/oracle/attention_oracle.h"
 
 namespace laws {
 

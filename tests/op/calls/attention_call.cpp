@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building attention calls. Pages are dealt out in a random order, so that no test passes by
 // reading a request's pages contiguously.
-#include "tests/op/harness/attention_call.h"
+#include "tests/op/calls/attention_call.h"
 
 #include <algorithm>
 #include <numeric>

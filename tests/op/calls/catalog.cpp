@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entries. A call of the family of delta rules appears with own states and with a pool.
-#include "tests/op/harness/catalog.h"
+#include "tests/op/calls/catalog.h"
 
-#include "tests/op/harness/attention_call.h"
+#include "tests/op/calls/attention_call.h"
+#include "tests/op/calls/delta_call.h"
+#include "tests/op/calls/small_calls.h"
 #include "tests/op/harness/compare.h"
-#include "tests/op/harness/delta_call.h"
-#include "tests/op/harness/small_calls.h"
 
 namespace laws {
 namespace {

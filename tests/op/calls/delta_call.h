@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tests/op/harness/call.h"
+#include "tests/op/calls/call.h"
 #include "tests/op/harness/random.h"
 
 namespace laws {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Call: one call of the library as the laws see it: named tensors with a role, options, and how to
-// describe it. Concrete calls are in attention_call.h and delta_call.h.
+// describe it. The rest of this folder holds them.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/op/harness/call.h"
+#include "tests/op/calls/call.h"
 
 namespace laws {
 
