@@ -2,8 +2,17 @@
 // All kernels of the CUDA backend in one table.
 #include "backend/cuda/candidates.h"
 
-namespace tilegate {
+#include "backend/cuda/attention/decode.h"
 
-std::span<const Candidate> cuda_candidates() { return {}; }
+namespace tilegate {
+namespace {
+
+constexpr Candidate kCandidates[] = {
+    {"cuda.decode", Backend::kCuda, decode_reject, decode_cost_us, decode_schedule, decode_launch},
+};
+
+}  // namespace
+
+std::span<const Candidate> cuda_candidates() { return kCandidates; }
 
 }  // namespace tilegate

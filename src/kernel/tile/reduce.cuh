@@ -18,11 +18,18 @@ __device__ __forceinline__ float quad_sum(float x) {
   return x + __shfl_xor_sync(kFullWarp, x, 2);
 }
 
-__device__ __forceinline__ std::int64_t warp_prefix_sum(std::int64_t x) {
+// The same bits in every lane.
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kFullWarp, x, step);
+  return x;
+}
+
+__device__ __forceinline__ int warp_prefix_sum(int x) {
   const int lane = static_cast<int>(threadIdx.x & 31);
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
-    const std::int64_t other = __shfl_up_sync(kFullWarp, x, step);
+    const int other = __shfl_up_sync(kFullWarp, x, step);
     if (lane >= step) x += other;
   }
   return x;

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decode kernels that are built: one table for planner and launcher. A row is one
+// instantiation, made in decode_<dtype>.cu; a row without it does not link.
+#pragma once
+
+#include "backend/cuda/attention/decode_launch.h"
+
+namespace tilegate {
+
+// Stages: two blocks an SM of 228 KB share about 200 KB of loads in flight (dim 256: one block).
+inline constexpr DecodeConfig kDecodeConfigs[] = {
+    {DType::kBFloat16, 64, 1, 6, &launch_decode<DType::kBFloat16, 64, 1, 6>},
+    {DType::kBFloat16, 64, 2, 6, &launch_decode<DType::kBFloat16, 64, 2, 6>},
+    {DType::kBFloat16, 128, 1, 3, &launch_decode<DType::kBFloat16, 128, 1, 3>},
+    {DType::kBFloat16, 128, 2, 3, &launch_decode<DType::kBFloat16, 128, 2, 3>},
+    {DType::kBFloat16, 256, 1, 3, &launch_decode<DType::kBFloat16, 256, 1, 3>},
+    {DType::kFloat16, 64, 1, 6, &launch_decode<DType::kFloat16, 64, 1, 6>},
+    {DType::kFloat16, 64, 2, 6, &launch_decode<DType::kFloat16, 64, 2, 6>},
+    {DType::kFloat16, 128, 1, 3, &launch_decode<DType::kFloat16, 128, 1, 3>},
+    {DType::kFloat16, 128, 2, 3, &launch_decode<DType::kFloat16, 128, 2, 3>},
+    {DType::kFloat16, 256, 1, 3, &launch_decode<DType::kFloat16, 256, 1, 3>},
+};
+
+}  // namespace tilegate

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decode kernels that are built: one table for planner and launcher. A row is one
+// instantiation, made in decode_<dtype>.cu; a row without it does not link.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "kernel/attention/decode_params.h"
+#include "tilegate/tensor.h"
+
+namespace tilegate {
+
+struct DecodeGrid {
+  int combine_blocks = 0;  // 0: nothing to combine
+  int combine_rows = 1;    // blocks that share the rows of a unit
+  bool overlap = false;    // the device has programmatic dependent launch
+};
+
+// Enqueues decode and, when asked for, combine.
+template <DType kType, int kDim, int kMTiles, int kStages>
+cudaError_t launch_decode(const kernel::DecodeParams& params, const DecodeGrid& grid,
+                          cudaStream_t stream);
+
+struct DecodeConfig {
+  DType dtype;
+  int head_dim;
+  int m_tiles;  // 16 query rows each
+  int stages;   // of 64 keys, K and V
+  cudaError_t (*launch)(const kernel::DecodeParams&, const DecodeGrid&, cudaStream_t);
+
+  // Shared memory of a block: the stages, room for the rows' statistics and the schedule, and the
+  // queries where registers do not hold them.
+  constexpr int shared_bytes() const {
+    constexpr int kRoom = 2048;
+    const int stage = kernel::kDecodeTileKeys * head_dim * 2 * 2;
+    const int queries = m_tiles * head_dim >= 256 ? m_tiles * 16 * head_dim * 2 : 0;
+    return stages * stage + queries + kRoom;
+  }
+};
+
+}  // namespace tilegate

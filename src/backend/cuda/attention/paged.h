@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// From normalised paged views to what the kernels take: page tables, and the layout rules that
+// 16-byte copies need.
+#pragma once
+
+#include <bit>
+#include <optional>
+#include <string>
+
+#include "core/message.h"
+#include "kernel/attention/page_table_params.h"
+#include "tilegate/tensor.h"
+
+namespace tilegate {
+
+inline std::int64_t words_per_index(const TensorView& view) {
+  return size_of(view.dtype) / size_of(DType::kInt32);
+}
+
+inline kernel::IndexArray index_array(const TensorView& view, int dim = 0) {
+  if (!view.present()) return {};
+  // Little-endian: the lower half of an int64 comes first.
+  return {static_cast<const int*>(view.data), view.strides[dim] * words_per_index(view)};
+}
+
+// Problem: AttentionProblem or AppendProblem.
+template <class Problem>
+kernel::PageTableParams page_table_params(const Problem& p) {
+  kernel::PageTableParams table;
+  if (p.block_tables.present()) {
+    table.pages = index_array(p.block_tables, 1);
+    table.row_stride = p.block_tables.strides[0] * words_per_index(p.block_tables);
+    table.lengths = index_array(p.kv_lens);
+  } else {
+    table.pages = index_array(p.kv_indices);
+    table.indptr = index_array(p.kv_indptr);
+    table.last_page_len = index_array(p.kv_last_page_len);
+  }
+  const auto page_size = static_cast<unsigned>(p.page_size);
+  table.page_size = static_cast<int>(p.page_size);
+  table.page_shift = std::has_single_bit(page_size) ? std::countr_zero(page_size) : -1;
+  return table;
+}
+
+// Stride of a dimension, 0 where it is never stepped along.
+inline std::int64_t stride_of(const TensorView& view, int dim) {
+  return view.shape[dim] > 1 ? view.strides[dim] : 0;
+}
+
+// A reason unless every stepped stride but the innermost is a multiple of `elements`.
+inline std::optional<std::string> stride_rejection(const char* name, const TensorView& view,
+                                                   std::int64_t elements) {
+  for (int i = 0; i + 1 < view.rank; ++i) {
+    if (stride_of(view, i) % elements != 0) {
+      return fmt::format("strides of {} must be multiples of {} elements, got {} in dimension {}",
+                         name, elements, view.strides[i], i);
+    }
+  }
+  return std::nullopt;
+}
+
+// Errors: unsupported unless `view` starts on a multiple of `bytes`.
+inline Status check_alignment(const char* name, const TensorView& view, std::uintptr_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(view.data);
+  if (address % bytes == 0) return {};
+  return unsupported(
+      "{} must be aligned to {} bytes for the cuda kernels, got an address {} past one", name,
+      bytes, address % bytes);
+}
+
+}  // namespace tilegate

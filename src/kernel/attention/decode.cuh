@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Paged decode: o = softmax(q k^T) v for up to 16 query rows a request over paged keys.
+//
+// A block (worker) walks its segments of the line of KV tiles (decode_schedule.cuh), 64 keys a
+// tile. Each of its four warps owns 16 keys of every tile and runs alone: it gathers its own K and
+// V rows with cp.async into its own ring of stages, multiplies all packed query rows with them
+// (mma.sync) and keeps its own running maximum, sum and output. The four meet once a segment, in
+// shared memory, and write the output, or a partial result that decode_combine merges. Bound by the
+// bytes of K and V: they are read once; everything else hides behind those loads as long as enough
+// stages are in flight (docs/design/decode.md).
+#pragma once
+
+#include "kernel/attention/decode_loader.cuh"
+#include "kernel/attention/decode_warp.cuh"
+#include "kernel/ptx/grid.cuh"
+
+namespace tilegate::kernel {
+
+template <class Element, int kDim, int kMTiles, int kStages>
+struct Decode {
+  using Warp = DecodeWarp<Element, kDim, kMTiles>;
+  using Loader = DecodeLoader<kDim, kStages>;
+  static constexpr int kThreads = 32 * kDecodeWarps;
+  static constexpr int kRows = kDecodeTileRows * kMTiles;
+
+  struct SharedStorage {
+    alignas(1024) unsigned char stages[kStages][kDecodeWarps][Loader::kStageBytes];
+    alignas(1024) unsigned char queries[Warp::kQueryBytes];
+    float row_max[kDecodeWarps][kRows];
+    float row_sum[kDecodeWarps][kRows];
+    ScheduleStorage schedule;
+  };
+
+  // One row of a finished segment: the weight of each warp's output, and where the merged row goes.
+  struct Row {
+    float factor[kDecodeWarps];
+    std::uint16_t* o = nullptr;  // the output row of a whole unit, or
+    float* partial = nullptr;    // the partial row of a shared one; neither: not a row
+  };
+
+  // Merges the statistics of the four warps; lanes that are first in their quad write the lse.
+  // `slot` is where the partial result goes, -1 for a whole unit.
+  static __device__ __forceinline__ Row merge_row(const DecodeParams& p,
+                                                  const SharedStorage& shared, const Cursor& at,
+                                                  int row, std::int64_t slot) {
+    Row merged;
+    const RowPlace place = row_place(p, at.kv_head, at.row_block, row);
+    if (!place.valid) return merged;
+    float top = shared.row_max[0][row];
+#pragma unroll
+    for (int w = 1; w < kDecodeWarps; ++w) top = fmaxf(top, shared.row_max[w][row]);
+    float sum = 0.0f;
+    if (p.sinks != nullptr && slot < 0) {
+      const float sink = p.sinks[place.head * p.sink_stride] * kLog2e;
+      top = fmaxf(top, sink);
+      sum = ptx::exp2_approx(sink - finite_base(top));
+    }
+    const float base = finite_base(top);
+#pragma unroll
+    for (int w = 0; w < kDecodeWarps; ++w) {
+      merged.factor[w] = ptx::exp2_approx(shared.row_max[w][row] - base);
+      sum += merged.factor[w] * shared.row_sum[w][row];
+    }
+    const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+#pragma unroll
+    for (int w = 0; w < kDecodeWarps; ++w) merged.factor[w] *= inverse;
+    float lse = sum == 0.0f ? -INFINITY : base + ptx::log2_approx(sum);
+    float* lse_at = nullptr;
+    if (slot >= 0) {
+      merged.partial = p.partial_o + (slot * p.block_rows + row) * kDim;
+      lse_at = p.partial_lse + slot * p.block_rows + row;
+    } else {
+      merged.o = static_cast<std::uint16_t*>(p.o) + at.request * p.o_batch + place.token * p.o_row +
+                 place.head * p.o_head;
+      lse *= p.lse_scale;
+      if (p.lse != nullptr) {
+        lse_at =
+            p.lse + at.request * p.lse_batch + place.token * p.lse_row + place.head * p.lse_head;
+      }
+    }
+    if (threadIdx.x < 32 && threadIdx.x % 4 == 0 && lse_at != nullptr) *lse_at = lse;
+    return merged;
+  }
+
+  static __device__ __forceinline__ void store_pair(const Row& row, int column, float lo,
+                                                    float hi) {
+    if (row.o != nullptr) {
+      *reinterpret_cast<std::uint32_t*>(row.o + column) = Element::pack(lo, hi);
+    } else if (row.partial != nullptr) {
+      *reinterpret_cast<float2*>(row.partial + column) = make_float2(lo, hi);
+    }
+  }
+
+  // Merges the warps' results of a segment and writes them. `scratch` is a stage that holds nothing
+  // in flight: a warp's part of it holds exactly its output of 16 rows in fp32.
+  static __device__ __forceinline__ void finish(SharedStorage& shared, const DecodeParams& p,
+                                                Warp& state, const Cursor& at, int scratch,
+                                                std::int64_t slot) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int warp = static_cast<int>(threadIdx.x / 32);
+    state.store_statistics(shared.row_max[warp], shared.row_sum[warp]);
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+      state.store_output(m, reinterpret_cast<float4*>(shared.stages[scratch][warp]));
+      __syncthreads();
+      Row rows[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        rows[half] = merge_row(p, shared, at, m * kDecodeTileRows + half * 8 + lane / 4, slot);
+      }
+#pragma unroll
+      for (int i = 0; i < kDim / 8 / kDecodeWarps; ++i) {
+        const int n = warp * (kDim / 8 / kDecodeWarps) + i;
+        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+        for (int w = 0; w < kDecodeWarps; ++w) {
+          const float4 part =
+              reinterpret_cast<const float4*>(shared.stages[scratch][w])[n * 32 + lane];
+          sum.x += rows[0].factor[w] * part.x;
+          sum.y += rows[0].factor[w] * part.y;
+          sum.z += rows[1].factor[w] * part.z;
+          sum.w += rows[1].factor[w] * part.w;
+        }
+        const int column = n * 8 + lane % 4 * 2;
+        store_pair(rows[0], column, sum.x, sum.y);
+        store_pair(rows[1], column, sum.z, sum.w);
+      }
+      __syncthreads();  // the scratch and the statistics are read before they are written again
+    }
+  }
+
+  // Where a segment's partial result goes, or -1 when the segment is its whole unit.
+  static __device__ __forceinline__ std::int64_t slot_of(const DecodeParams& p, const Cursor& at,
+                                                         int worker_begin) {
+    if (at.whole_unit()) return -1;
+    if (p.cut == DecodeCut::kEven) {
+      return 2 * static_cast<std::int64_t>(blockIdx.x) + (at.position == worker_begin ? 0 : 1);
+    }
+    if (at.offset == 0 && threadIdx.x == 0) {
+      p.unit_slots[(at.kv_head * p.row_blocks + at.row_block) * p.batch + at.request] = at.position;
+    }
+    return at.position;
+  }
+
+  static __device__ __forceinline__ void run(const DecodeParams& p) {
+    extern __shared__ __align__(1024) unsigned char raw[];
+    SharedStorage& shared = *reinterpret_cast<SharedStorage*>(raw);
+    const int warp = static_cast<int>(threadIdx.x / 32);
+    // Started early behind its predecessor, whose outputs may be this call's inputs.
+    ptx::wait_for_predecessor();
+    ptx::launch_dependents();
+    const LinePlace place = find_worker<kThreads>(p, static_cast<int>(blockIdx.x), shared.schedule);
+    if (place.begin == place.end) return;
+    Cursor at(p, place);
+    Loader loader(at, ptx::shared_address(shared.stages[0][warp]));
+    Warp state;
+    int stage = 0;
+    int ahead = 0;  // calls of issue() so far, up to kStages: the first only looks up a page
+    for (; !at.done(); at.next_segment(p)) {
+      state.begin(p, at, shared.queries);
+      while (at.tile < at.tile_end) {
+        __syncwarp();  // nobody reads the stage any more that is filled now
+        loader.issue(p);
+        ptx::cp_async_commit();
+        if (ahead < kStages) {
+          ++ahead;
+          continue;
+        }
+        ptx::cp_async_wait<kStages - 1>();
+        __syncwarp();  // all lanes' copies are here
+        state.multiply(p, at, ptx::shared_address(shared.stages[stage][warp]));
+        stage = stage + 1 == kStages ? 0 : stage + 1;
+        ++at.tile;
+      }
+      const std::int64_t slot = slot_of(p, at, place.begin);
+      // A request longer than planned must not write past the workspace.
+      if (slot < p.slots) finish(shared, p, state, at, loader.free_stage(), slot);
+    }
+  }
+};
+
+template <class Element, int kDim, int kMTiles, int kStages>
+__global__ void __launch_bounds__(32 * kDecodeWarps)
+    decode_kernel(const __grid_constant__ DecodeParams p) {
+  Decode<Element, kDim, kMTiles, kStages>::run(p);
+}
+
+}  // namespace tilegate::kernel

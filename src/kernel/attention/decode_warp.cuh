@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decode warp's arithmetic: kMTiles * 16 packed query rows against 16 keys a step, online softmax
+// in base 2, output in registers. Each lane keeps, for every m-tile, rows lane / 4 and lane / 4
+// + 8.
+#pragma once
+
+#include "kernel/attention/decode_loader.cuh"
+#include "kernel/tile/element.cuh"
+
+namespace tilegate::kernel {
+
+inline constexpr float kLog2e = 1.4426950408889634f;
+
+// What is subtracted before exponentials: never -inf, so that -inf - base stays -inf.
+__device__ __forceinline__ float finite_base(float top) { return top == -INFINITY ? 0.0f : top; }
+
+// Which query row of a request a packed row is.
+struct RowPlace {
+  int token;
+  int head;  // query head
+  bool valid;
+};
+
+__device__ __forceinline__ RowPlace row_place(const DecodeParams& p, int kv_head, int row_block,
+                                              int row) {
+  const int unit_row = row_block * p.block_rows + row;
+  const int token = unit_row / p.group;
+  return {token, kv_head * p.group + unit_row - token * p.group,
+          row < p.block_rows && token < p.q_len};
+}
+
+template <class Element, int kDim, int kMTiles>
+class DecodeWarp {
+ public:
+  static constexpr int kKeys = 16;
+  static constexpr int kTileBytes = kKeys * kDim * 2;  // of K, and of V behind it
+  static constexpr float kSlack = 8.0f;                // log2
+
+  // Query fragments stay in registers where they fit beside the output, else in shared memory.
+  static constexpr bool kSharedQueries = kMTiles * kDim >= 256;
+  static constexpr int kQueryBytes = kSharedQueries ? kMTiles * 16 * kDim * 2 : 16;
+
+  // Loads the query rows of a unit and forgets the last one. The whole block calls it.
+  __device__ __forceinline__ void begin(const DecodeParams& p, const Cursor& at,
+                                        unsigned char* queries) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    queries_ = ptx::shared_address(queries);
+    if constexpr (kSharedQueries) store_queries(p, at, queries);
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const RowPlace place = row_place(p, at.kv_head, at.row_block, m * 16 + half * 8 + lane / 4);
+        token_[m][half] = place.token;
+        max_[m][half] = -INFINITY;
+        sum_[m][half] = 0.0f;
+        if constexpr (!kSharedQueries) load_queries(query_row(p, at, place), place.valid, m, half);
+      }
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o_[m][n][i] = 0.0f;
+      }
+    }
+  }
+
+  // One tile: this warp's 16 keys in the stage at shared address `stage`.
+  __device__ __forceinline__ void multiply(const DecodeParams& p, const Cursor& at,
+                                           std::uint32_t stage) {
+    const int warp = static_cast<int>(threadIdx.x / 32);
+    const int key = at.tile * kDecodeTileKeys + warp * kKeys;
+    const int diagonal = at.span.kv_len - p.q_len;  // last key of token 0
+    if (key >= at.span.kv_len) return;
+    float s[kMTiles][2][4];
+    scores(stage, s);
+    // Every row sees every key of the tile: up to the first token's last key, from the last
+    // token's first one.
+    const bool inside = key + kKeys - 1 <= diagonal &&
+                        (p.window_left < 0 || key >= diagonal + p.q_len - 1 - p.window_left);
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+      scale(p, s[m]);
+      if (!inside) mask(p, m, diagonal, key, s[m]);
+      std::uint32_t weights[4];
+      soften(m, s[m], weights);
+      if (inside || p.q_len == 1) {
+        accumulate(m, weights, stage + kTileBytes);
+      } else {
+        accumulate_apart(p, m, diagonal, key, weights, stage + kTileBytes);
+      }
+    }
+  }
+
+  // row_max, row_sum [16 * kMTiles]
+  __device__ __forceinline__ void store_statistics(float* row_max, float* row_sum) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float sum = tile::quad_sum(sum_[m][half]);
+        if (lane % 4 != 0) continue;
+        row_max[m * 16 + half * 8 + lane / 4] = max_[m][half];
+        row_sum[m * 16 + half * 8 + lane / 4] = sum;
+      }
+    }
+  }
+
+  // m-tile m as [dim / 8][32 lanes] fragments.
+  __device__ __forceinline__ void store_output(int m, float4* to) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+      to[n * 32 + lane] = make_float4(o_[m][n][0], o_[m][n][1], o_[m][n][2], o_[m][n][3]);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ const std::uint16_t* query_row(const DecodeParams& p,
+                                                                   const Cursor& at,
+                                                                   const RowPlace& place) {
+    return static_cast<const std::uint16_t*>(p.q) + at.request * p.q_batch + place.token * p.q_row +
+           place.head * p.q_head;
+  }
+
+  // Rows lane / 4 (half 0) or lane / 4 + 8 (half 1) of m-tile m as mma's A.
+  __device__ __forceinline__ void load_queries(const std::uint16_t* row, bool valid, int m,
+                                               int half) {
+    row += threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int k = 0; k < kDim / 16; ++k) {
+      const auto* pair = reinterpret_cast<const std::uint32_t*>(row + k * 16);
+      q_[m][k][half] = valid ? __ldg(pair) : 0u;
+      q_[m][k][half + 2] = valid ? __ldg(pair + 4) : 0u;
+    }
+  }
+
+  // All rows, swizzled, by the whole block. The barrier at the end of a segment has freed the tile.
+  static __device__ __forceinline__ void store_queries(const DecodeParams& p, const Cursor& at,
+                                                       unsigned char* queries) {
+    constexpr int kPairs = kDim / 2;
+    for (int i = static_cast<int>(threadIdx.x); i < kMTiles * 16 * kPairs; i += 32 * kDecodeWarps) {
+      const int row = i / kPairs;
+      const int pair = i % kPairs;
+      const RowPlace place = row_place(p, at.kv_head, at.row_block, row);
+      const auto* source = reinterpret_cast<const std::uint32_t*>(query_row(p, at, place)) + pair;
+      const int offset = tile::swizzled_offset<kDim>(row, pair / 4) + pair % 4 * 4;
+      *reinterpret_cast<std::uint32_t*>(queries + offset) = place.valid ? __ldg(source) : 0u;
+    }
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ void scores(std::uint32_t k_tile, float (&s)[kMTiles][2][4]) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    // Two partial sums of one m-tile, over even and odd k: shorter chains of dependent products.
+    constexpr int kChains = kMTiles == 1 ? 2 : 1;
+    float part[kChains][kMTiles][2][4] = {};
+    // Matrices: keys 0-7 at chunk 2k and 2k + 1, then keys 8-15.
+    const int row = lane % 8 + lane / 16 * 8;
+    const std::uint32_t address = k_tile + tile::swizzled_offset<kDim>(row, lane / 8 % 2);
+    // Queries: rows 0-7 and 8-15 at chunk 2k, then at chunk 2k + 1.
+    const std::uint32_t query = queries_ + tile::swizzled_offset<kDim>(lane % 16, lane / 16);
+#pragma unroll
+    for (int k = 0; k < kDim / 16; ++k) {
+      std::uint32_t b[4];
+      ptx::ldmatrix_x4(b, address ^ (k * 32));
+#pragma unroll
+      for (int m = 0; m < kMTiles; ++m) {
+        std::uint32_t a[4];
+        if constexpr (kSharedQueries) {
+          ptx::ldmatrix_x4(a, (query ^ (k * 32)) + m * 16 * kDim * 2);
+        } else {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) a[i] = q_[m][k][i];
+        }
+        Element::mma(part[k % kChains][m][0], a, b[0], b[1]);
+        Element::mma(part[k % kChains][m][1], a, b[2], b[3]);
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          s[m][n][i] = part[0][m][n][i];
+          if constexpr (kChains == 2) s[m][n][i] += part[1][m][n][i];
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void scale(const DecodeParams& p, float (&s)[2][4]) {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[n][i] *= p.scale_log2;
+      }
+    }
+    if (p.cap_log2 == 0.0f) return;
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        // tanh x = 1 - 2 / (1 + e^2x), to 1e-7 of the cap; x = +-inf gives +-1.
+        const float e = ptx::exp2_approx(s[n][i] * (2.0f * kLog2e));
+        s[n][i] = p.cap_log2 * (1.0f - __fdividef(2.0f, 1.0f + e));
+      }
+    }
+  }
+
+  __device__ __forceinline__ void mask(const DecodeParams& p, int m, int diagonal, int key,
+                                       float (&s)[2][4]) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int column = key + n * 8 + lane % 4 * 2 + i % 2;
+        if (!sees(p, diagonal + token_[m][i / 2], column)) s[n][i] = -INFINITY;
+      }
+    }
+  }
+
+  // Whether a row whose last key is `last` sees `key`.
+  static __device__ __forceinline__ bool sees(const DecodeParams& p, int last, int key) {
+    return key <= last && (p.window_left < 0 || key >= last - p.window_left);
+  }
+
+  // Scores to weights 2^(s - max), rescaling what was gathered when a maximum grew by more than the
+  // slack: the maximum is only a common factor, and weights up to 2^slack lose nothing.
+  __device__ __forceinline__ void soften(int m, float (&s)[2][4], std::uint32_t (&weights)[4]) {
+    float grown[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float top = fmaxf(fmaxf(s[0][2 * half], s[0][2 * half + 1]),
+                              fmaxf(s[1][2 * half], s[1][2 * half + 1]));
+      grown[half] = fmaxf(max_[m][half], tile::quad_max(top));
+    }
+    if (__any_sync(tile::kFullWarp,
+                   grown[0] > max_[m][0] + kSlack || grown[1] > max_[m][1] + kSlack)) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float factor = ptx::exp2_approx(max_[m][half] - finite_base(grown[half]));
+        max_[m][half] = grown[half];
+        sum_[m][half] *= factor;
+#pragma unroll
+        for (int n = 0; n < kDim / 8; ++n) {
+          o_[m][n][2 * half] *= factor;
+          o_[m][n][2 * half + 1] *= factor;
+        }
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float base = finite_base(max_[m][half]);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const float lo = ptx::exp2_approx(s[n][2 * half] - base);
+        const float hi = ptx::exp2_approx(s[n][2 * half + 1] - base);
+        sum_[m][half] += lo + hi;
+        weights[2 * n + half] = Element::pack(lo, hi);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ std::uint32_t v_address(std::uint32_t v_tile) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    // Matrices: keys 0-7 and 8-15 at chunk 2n, then at chunk 2n + 1.
+    return v_tile + tile::swizzled_offset<kDim>(lane % 16, lane / 16);
+  }
+
+  __device__ __forceinline__ void accumulate(int m, const std::uint32_t (&weights)[4],
+                                             std::uint32_t v_tile) {
+    const std::uint32_t address = v_address(v_tile);
+#pragma unroll
+    for (int n = 0; n < kDim / 16; ++n) {
+      std::uint32_t b[4];
+      ptx::ldmatrix_x4_trans(b, address ^ (n * 32));
+      Element::mma(o_[m][2 * n], weights, b[0], b[1]);
+      Element::mma(o_[m][2 * n + 1], weights, b[2], b[3]);
+    }
+  }
+
+  // The same where rows of one tile see different keys: token by token, with the V rows that the
+  // token may not see set to zero, so that what lies in them (NaN too) cannot reach its output.
+  __device__ __forceinline__ void accumulate_apart(const DecodeParams& p, int m, int diagonal,
+                                                   int key, const std::uint32_t (&weights)[4],
+                                                   std::uint32_t v_tile) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const std::uint32_t address = v_address(v_tile);
+    const int first = key + lane % 4 * 2;  // this lane's B rows: first, first + 1, + 8, + 9
+    for (int token = 0; token < p.q_len; ++token) {
+      const int last = diagonal + token;
+      std::uint32_t keep[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        keep[i] = (sees(p, last, first + 8 * i) ? 0xffffu : 0u) |
+                  (sees(p, last, first + 8 * i + 1) ? 0xffff0000u : 0u);
+      }
+      const bool mine[2] = {token_[m][0] == token, token_[m][1] == token};
+      if (!__any_sync(tile::kFullWarp, mine[0] || mine[1])) continue;
+#pragma unroll
+      for (int n = 0; n < kDim / 16; ++n) {
+        std::uint32_t b[4];
+        ptx::ldmatrix_x4_trans(b, address ^ (n * 32));
+        float c[2][4] = {};
+        Element::mma(c[0], weights, b[0] & keep[0], b[1] & keep[1]);
+        Element::mma(c[1], weights, b[2] & keep[0], b[3] & keep[1]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          o_[m][2 * n][i] += mine[i / 2] ? c[0][i] : 0.0f;
+          o_[m][2 * n + 1][i] += mine[i / 2] ? c[1][i] : 0.0f;
+        }
+      }
+    }
+  }
+
+  std::uint32_t queries_;  // shared address of the query tile
+  std::uint32_t q_[kSharedQueries ? 1 : kMTiles][kSharedQueries ? 1 : kDim / 16][4];
+  float o_[kMTiles][kDim / 8][4];
+  float max_[kMTiles][2];
+  float sum_[kMTiles][2];  // this lane's columns only
+  int token_[kMTiles][2];
+};
+
+}  // namespace tilegate::kernel
