@@ -96,7 +96,9 @@ TEST_F(ExitStatus, AllCasesAreRunAndTheGravestIsReturned) {
   const Said said = run({kMemory, kRejected, kMiss, kBad, kOk}, /*check=*/false);
   EXPECT_EQ(said.code, 4);
   EXPECT_EQ(lines(said.out).size(), 2u) << said.out;
-  EXPECT_EQ(lines(said.err).size(), 3u) << said.err;
+  for (const std::string& name : {kMemory, kRejected, kBad}) {
+    EXPECT_NE(said.err.find(path(name) + ": "), std::string::npos) << said.err;
+  }
   EXPECT_EQ(run({kRejected, kMiss, kBad, kOk}).code, 2);
   EXPECT_EQ(run({kOk, kBad, kMiss}).code, 2);
   EXPECT_EQ(run({kRejected, kMiss, kOk}).code, 1);
