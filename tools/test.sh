@@ -48,6 +48,15 @@ consumer() {
   done
 }
 
+# The package as a user installs it, into a folder of its own, and its tests against that.
+pip() {
+  rm -rf build/pip
+  PYTHONPATH=$PWD/.deps/python CMAKE_ARGS="-DTILEGATE_CUDA=OFF" python3 -m pip install --quiet \
+    --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation \
+    --target build/pip .
+  PYTHONPATH=$PWD/build/pip:$PWD/.deps/python python3 -m pytest -q -p no:cacheprovider tests/python
+}
+
 # -O1 and without CUDA, which also proves that the library builds without it.
 asan() {
   tools/build.sh asan
@@ -80,7 +89,7 @@ fuzz() {
 all_stages() {
   echo bootstrap format tree tools release
   if $has_nvcc; then echo ptxas; fi
-  echo laws run consumer asan tsan fuzz
+  echo laws run consumer pip asan tsan fuzz
 }
 
 $has_nvcc || echo "no nvcc: CUDA kernels are not built and their ptxas report is not checked"

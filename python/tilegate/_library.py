@@ -43,7 +43,7 @@ _local = threading.local()
 
 
 def set_num_threads(num_threads: int) -> None:
-    """CPU threads of this Python thread's calls; 0 means all that the process may use.
+    """CPU threads of this Python thread's calls, at most what the machine has; 0 means all.
 
     Raises ValueError when num_threads is negative.
     """
