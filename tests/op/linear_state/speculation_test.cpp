@@ -202,19 +202,21 @@ TEST_P(Speculation, CommitSkipsNegativeSlotsAndUnacceptedRecords) {
   }
 }
 
-// Gates that forget: exp(-inf) must clear the state by selection.
+// Gates that forget must clear a state of 1e12: a floor under ln alpha would show.
 TEST_P(Speculation, CommitForgetsExactly) {
   DeltaCall verify = call_of(DeltaRule::kGatedDeltaRule);
   verify.use_pool();
   verify.options.disable_state_update = true;
   verify.g.select(0, 1).fill(0.0);
   add_record(verify);
+  const auto first = static_cast<std::int64_t>(verify.state_indices.at(0));
+  Tensor state = verify.state_pool.select(0, first);
+  for (std::int64_t i = 0; i < state.numel(); ++i) state.set_flat(i, 1e12 * state.flat(i));
   const DeltaAnswer expected = delta_oracle(verify, 1);
   if (!run(verify)) return;
   CommitCall commit = commit_of(verify, verify.state_pool.clone(), {kTokens, kTokens, kTokens});
   if (!run(commit)) return;
-  const auto slot = static_cast<std::int64_t>(verify.state_indices.at(0));
-  expect_close(commit.state_pool.select(0, slot), expected.final_state[0],
+  expect_close(commit.state_pool.select(0, first), expected.final_state[0],
                tolerance(Quantity::kState, DType::kFloat32), "state after a forgetting token");
 }
 
