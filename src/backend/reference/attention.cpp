@@ -17,6 +17,9 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 // Any real kernel costs less.
 constexpr double kNeverCheap = 1e12;
 
+// The larger of two logits; a NaN stays, so that it reaches the output instead of an empty row.
+double max_or_nan(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 struct Row {
   std::int64_t request;
   std::int64_t row;
@@ -66,7 +69,7 @@ void attend(const AttentionProblem& p, const Row& at, std::int64_t mask_start) {
                           ? load_float(p.sinks.data, DType::kFloat32, at.head * p.sinks.strides[0])
                           : -kInf;
   double max = sink;
-  for (const VisibleKey& key : keys) max = std::max(max, key.weight);
+  for (const VisibleKey& key : keys) max = max_or_nan(max, key.weight);
   const bool empty = max == -kInf;
   double sum = empty ? 0.0 : std::exp(sink - max);
   for (VisibleKey& key : keys) {
@@ -82,7 +85,7 @@ void attend(const AttentionProblem& p, const Row& at, std::int64_t mask_start) {
       const std::int64_t v = kv_offset(p, p.v, at.request, key.key) + kv_head * p.v.strides[2];
       value += key.weight * load_float(p.v.data, p.dtype, v + d);
     }
-    store_float(p.o.data, p.dtype, out + d, static_cast<float>(sum > 0 ? value / sum : 0.0));
+    store_float(p.o.data, p.dtype, out + d, static_cast<float>(empty ? 0.0 : value / sum));
   }
   store_lse(p, at, empty ? -kInf : max + std::log(sum));
 }
@@ -131,7 +134,7 @@ void merge_row(const MergeProblem& p, std::int64_t row, std::int64_t head) {
                       row * p.s.strides[0] + part * p.s.strides[1] + head * p.s.strides[2]);
   };
   double max = -kInf;
-  for (std::int64_t i = 0; i < p.parts; ++i) max = std::max(max, part_lse(i));
+  for (std::int64_t i = 0; i < p.parts; ++i) max = max_or_nan(max, part_lse(i));
   const bool empty = max == -kInf;
   double sum = 0.0;
   for (std::int64_t i = 0; i < p.parts && !empty; ++i) sum += std::exp2(part_lse(i) - max);

@@ -88,6 +88,19 @@ TEST_P(MergeStates, AllPartsEmpty) {
   }
 }
 
+TEST_P(MergeStates, ANaNScoreStaysInItsRowAndIsNotAnEmptyPart) {
+  for (const std::int64_t parts : {1, 3}) {
+    MergeCall call = random_parts(3, parts, 2, 8, tilegate::DType::kFloat32);
+    call.s.select(0, 1).select(0, 0).select(0, 1).poison();
+    MergeCall clean = random_parts(3, parts, 2, 8, tilegate::DType::kFloat32);
+    if (!run(call) || !run(clean)) continue;
+    EXPECT_TRUE(std::isnan(call.lse.at(1, 1))) << call.lse.at(1, 1);
+    EXPECT_TRUE(std::isnan(call.o.at(1, 1, 0))) << call.o.at(1, 1, 0);
+    expect_same_bits(call.o.select(0, 2), clean.o.select(0, 2), "o of another row");
+    EXPECT_EQ(call.lse.at(1, 0), clean.lse.at(1, 0));
+  }
+}
+
 TEST_P(MergeStates, NoRowsOrNoLse) {
   MergeCall none = random_parts(0, 2, 2, 8, tilegate::DType::kFloat32);
   run(none);

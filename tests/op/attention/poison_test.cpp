@@ -101,6 +101,16 @@ TEST_P(AttentionPoison, MaskedKeysOfAnySize) {
   expect_same(as_decode(call), as_decode(loud), {0});
 }
 
+// A NaN in a query row makes that row NaN, and no other.
+TEST_P(AttentionPoison, AQueryRowKeepsItsNaN) {
+  for (tilegate::DType dtype : kFloatDtypes) {
+    const AttentionShape shape = {.qo_lens = {9, 9}, .kv_lens = {30, 12}, .dtype = dtype};
+    AttentionCall ragged = make_ragged(shape);
+    ragged.q.select(0, 4).select(0, 1).poison();
+    expect_oracle_in_every_form(ragged, "one NaN row");
+  }
+}
+
 LAWS_ON_EVERY_BACKEND(AttentionPoison);
 
 }  // namespace

@@ -38,6 +38,15 @@ TEST_P(AttentionShapes, HeadDims) {
   }
 }
 
+// Not multiples of a vector: served right or rejected by name, never wrong.
+TEST_P(AttentionShapes, OddHeadDims) {
+  may_reject();
+  for (const std::int64_t dim : {1, 3, 7, 20, 65, 129, 260}) {
+    AttentionCall call = make_ragged({.dim_qk = dim, .dtype = tilegate::DType::kFloat16});
+    expect_oracle_in_every_form(call);
+  }
+}
+
 TEST_P(AttentionShapes, GroupSizes) {
   for (const std::int64_t group : {1, 2, 3, 4, 6, 8, 16}) {
     for (const std::int64_t heads_kv : {1, 2}) {

@@ -132,6 +132,29 @@ TEST_P(Decode, NegativeSlots) {
   }
 }
 
+TEST_P(Decode, ASequenceAloneEqualsItselfInABatch) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    DeltaShape shape = shape_of(5, 3);
+    shape.dtype = dtype;
+    DeltaCall batch = make_delta(shape);
+    batch.options.batch_invariant = true;
+    if (!run(batch)) continue;
+    for (std::int64_t i = 0; i < 5; ++i) {
+      DeltaCall single = batch;
+      single.lens = {3};
+      for (Tensor* t :
+           {&single.q, &single.k, &single.v, &single.a, &single.b, &single.initial_state}) {
+        *t = t->slice(0, i, i + 1);
+      }
+      single.output_state = Tensor::packed(DType::kFloat32, {1, 2, 64, 64});
+      single.o = Tensor::packed(dtype, {1, 3, 2, 64});
+      if (!run(single)) continue;
+      expect_same_bits(single.o, batch.o.slice(0, i, i + 1), "o alone");
+      expect_same_bits(single.output_state, batch.output_state.slice(0, i, i + 1), "state alone");
+    }
+  }
+}
+
 TEST_P(Decode, NoSequences) {
   DeltaShape shape = shape_of(0, 1);
   DeltaCall call = make_delta(shape);

@@ -57,6 +57,20 @@ TEST_P(Recurrence, SmallAndUnequalHeadDims) {
   }
 }
 
+// Not multiples of a vector: served right or rejected by name, never wrong.
+TEST_P(Recurrence, OddHeadDims) {
+  may_reject();
+  for (const DeltaRule rule : kChunkRules) {
+    for (const std::int64_t dim : {1, 5, 20, 65}) {
+      DeltaShape shape = shape_of(rule);
+      shape.dim_k = dim;
+      shape.dim_v = dim + 2;
+      shape.dtype = DType::kFloat16;
+      expect_oracle(make_delta(shape));
+    }
+  }
+}
+
 TEST_P(Recurrence, HeadMaps) {
   struct Heads {
     std::int64_t q, k, v;

@@ -55,11 +55,11 @@ void attend(const AttentionCall& call, const Tensor& q, const Row& row, Attentio
     if (!sees(call, row, j)) continue;
     const double s = logit(call, q, row, j);
     logits[static_cast<std::size_t>(j)] = s;
-    highest = std::max(highest, s);
+    if (!(s <= highest) && !std::isnan(highest)) highest = s;  // a NaN stays
   }
   std::vector<double> o(static_cast<std::size_t>(dim_v), 0.0);
   double lse = -kInfinity;
-  if (highest > -kInfinity) {
+  if (highest != -kInfinity) {
     double sum = std::exp(sink - highest);
     for (double s : logits) sum += std::exp(s - highest);
     for (std::int64_t j = 0; j < keys; ++j) {

@@ -46,7 +46,7 @@ void append_token(const AppendProblem& problem, std::int64_t token) {
 }  // namespace
 
 std::optional<std::string> append_reject(const Operation& op, const DeviceFacts& facts) {
-  if (!std::holds_alternative<AppendProblem>(op)) return "the call must be append_paged_kv";
+  if (!std::holds_alternative<AppendProblem>(op)) return std::string(kOtherOperation);
   if (facts.type != DeviceType::kCpu) return "tensors must be in host memory";
   return std::nullopt;
 }

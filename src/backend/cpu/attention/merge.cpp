@@ -109,7 +109,7 @@ namespace tilegate::cpu {
 HWY_EXPORT(merge_any);
 
 std::optional<std::string> merge_reject(const Operation& op, const DeviceFacts& facts) {
-  if (!std::holds_alternative<MergeProblem>(op)) return "the call must be merge_states";
+  if (!std::holds_alternative<MergeProblem>(op)) return std::string(kOtherOperation);
   if (facts.type != DeviceType::kCpu) return "tensors must be in host memory";
   return std::nullopt;
 }

@@ -108,7 +108,7 @@ FlashPlan plan_flash(const AttentionProblem& problem, int num_threads) {
 
 std::optional<std::string> flash_reject(const Operation& op, const DeviceFacts& facts) {
   const auto* problem = std::get_if<AttentionProblem>(&op);
-  if (problem == nullptr) return "the call must be softmax attention";
+  if (problem == nullptr) return std::string(kOtherOperation);
   if (facts.type != DeviceType::kCpu) return "tensors must be in host memory";
   for (const std::int64_t dim : {problem->dim_qk, problem->dim_v}) {
     if (dim % 8 == 0 && dim >= 8 && dim <= kMaxHeadDim) continue;

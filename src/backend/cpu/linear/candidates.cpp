@@ -32,7 +32,7 @@ Reason reject_dims(const DeviceFacts& facts, std::int64_t dim_k, std::int64_t di
 
 Reason reject_chunk(const Operation& op, const DeviceFacts& facts) {
   const LinearProblem* p = std::get_if<LinearProblem>(&op);
-  if (p == nullptr) return "not a delta-rule call";
+  if (p == nullptr) return std::string(kOtherOperation);
   if (needs_tokens_one_by_one(*p)) {
     return "decode and state_slots need the recurrent form";
   }
@@ -41,7 +41,7 @@ Reason reject_chunk(const Operation& op, const DeviceFacts& facts) {
 
 Reason reject_recurrent(const Operation& op, const DeviceFacts& facts) {
   const LinearProblem* p = std::get_if<LinearProblem>(&op);
-  if (p == nullptr) return "not a delta-rule call";
+  if (p == nullptr) return std::string(kOtherOperation);
   if (!needs_tokens_one_by_one(*p)) {
     return "prefill takes the chunked form at every length, so that bits do not depend on it";
   }
@@ -52,7 +52,7 @@ Reason reject_recurrent(const Operation& op, const DeviceFacts& facts) {
 
 Reason reject_commit(const Operation& op, const DeviceFacts& facts) {
   const CommitProblem* p = std::get_if<CommitProblem>(&op);
-  if (p == nullptr) return "not a commit";
+  if (p == nullptr) return std::string(kOtherOperation);
   return reject_dims(facts, p->dim_k, p->dim_v);
 }
 
