@@ -52,15 +52,14 @@ HWY_INLINE void seed_state(const Walk& w) {
     std::copy_n(w.unit.seed_boundary + w.unit.column_begin * dim_k, floats, w.b.state);
     return;
   }
-  std::fill_n(w.b.state, floats, 0.0f);
-  if (w.unit.seed == Seed::kIdentity) {
-    for (std::int64_t c = 0; c < w.columns; ++c) {
-      w.b.state[panel_offset(dim_k, c) + (w.unit.column_begin + c) * kPanel] = 1.0f;
-    }
-  }
-  if (w.unit.seed == Seed::kInitial && starts_from_state(w.p, w.unit.seq)) {
+  const bool stored = w.unit.seed == Seed::kInitial && starts_from_state(w.p, w.unit.seq);
+  if (!stored || w.columns % kPanel != 0) std::fill_n(w.b.state, floats, 0.0f);
+  if (stored) {
     load_state(w.slice(w.p.state_in, read_row(w.p, w.unit.seq)), dim_k, w.b.row_pitch(), w.b.rows,
                w.b.state);
+  }
+  for (std::int64_t c = 0; w.unit.seed == Seed::kIdentity && c < w.columns; ++c) {
+    w.b.state[panel_offset(dim_k, c) + (w.unit.column_begin + c) * kPanel] = 1.0f;
   }
 }
 
