@@ -97,12 +97,16 @@ TEST(CpuLinearSolve, LaterRowsChangeNoBit) {
   });
 }
 
+enum class Gates : std::uint8_t { kScalar, kChannel };
+
 // A chunk with random keys, queries and erase vectors, and a decay for every row and channel.
+// Scalar gates take the decay of channel 0 for all, and an erase vector in the direction of the
+// key.
 class Chunk {
  public:
   using Decay = std::function<float(std::int64_t row, std::int64_t channel)>;
 
-  Chunk(std::int64_t rows, const Decay& decay) : rows_(rows) {
+  Chunk(Gates gates, std::int64_t rows, const Decay& decay) : rows_(rows) {
     const ChunkDims dims = {.dim_k = kDimK, .columns = 8};
     memory_.resize(lay_out(dims, nullptr, nullptr) + 64);
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
@@ -115,9 +119,14 @@ class Chunk {
         for (float* matrix : {b.keys, b.erase, b.query}) {
           matrix[i * pitch() + c] = used ? values[next++] : 0.0f;
         }
-        b.decay[i * pitch() + c] = used ? decay(i, c) : 1.0f;
+        b.decay[i * pitch() + c] = used ? decay(i, gates == Gates::kScalar ? 0 : c) : 1.0f;
       }
       b.row_decay[i] = b.decay[i * pitch()];
+      b.row_erase[i] = 1.0f - 0.01f * static_cast<float>(i);
+    }
+    for (std::int64_t i = 0; gates == Gates::kScalar && i < kChunk * pitch(); ++i) {
+      b.erase[i] = b.keys[i] * b.row_erase[i / pitch()];
+      b.raw_query[i] = b.query[i];
     }
     keys_ = copy(b.keys);
     erase_ = copy(b.erase);
@@ -201,7 +210,7 @@ TEST(CpuLinearGates, ChannelDecaysOfEveryKind) {
     for (const NamedDecay& gate : decays()) {
       for (const std::int64_t rows : {1, 15, 16, 17, 49, 64}) {
         SCOPED_TRACE(gate.name);
-        const Chunk chunk(rows, gate.decay);
+        const Chunk chunk(Gates::kChannel, rows, gate.decay);
         prepare_channel_gates(rows, chunk.b);
         chunk.expect_exact();
       }
@@ -214,7 +223,7 @@ TEST(CpuLinearGates, ScalarDecaysOfEveryKind) {
     for (const NamedDecay& gate : decays()) {
       for (const std::int64_t rows : {1, 15, 16, 17, 49, 64}) {
         SCOPED_TRACE(gate.name);
-        const Chunk chunk(rows, [&](auto i, auto) { return gate.decay(i, 0); });
+        const Chunk chunk(Gates::kScalar, rows, gate.decay);
         prepare_scalar_gates(rows, chunk.b);
         chunk.expect_exact();
       }
@@ -224,17 +233,15 @@ TEST(CpuLinearGates, ScalarDecaysOfEveryKind) {
 
 TEST(CpuLinearGates, APartialChunkIsTheHeadOfAFullOne) {
   for_each_target([] {
-    for (const bool channel : {false, true}) {
-      const auto decay = [&](auto i, auto c) {
-        return 0.9f + 0.001f * static_cast<float>(channel ? (i + c) % 90 : i);
+    for (const Gates gates : {Gates::kScalar, Gates::kChannel}) {
+      const auto prepare = gates == Gates::kScalar ? &prepare_scalar_gates : &prepare_channel_gates;
+      const auto decay = [](auto i, auto c) {
+        return 0.9f + 0.001f * static_cast<float>((i + c) % 90);
       };
-      const Chunk full(kChunk, decay);
-      const Chunk head(23, decay);
-      for (const Chunk* chunk : {&full, &head}) {
-        const std::int64_t rows = chunk == &full ? kChunk : 23;
-        if (channel) prepare_channel_gates(rows, chunk->b);
-        if (!channel) prepare_scalar_gates(rows, chunk->b);
-      }
+      const Chunk full(gates, kChunk, decay);
+      const Chunk head(gates, 23, decay);
+      prepare(kChunk, full.b);
+      prepare(23, head.b);
       for (std::int64_t i = 0; i < 23; ++i) {
         const auto bytes = static_cast<std::size_t>(i + 1) * sizeof(float);
         const float* full_reads = full.b.reads + i * kChunk;

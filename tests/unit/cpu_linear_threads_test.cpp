@@ -37,7 +37,8 @@ struct Memory {
 struct Shape {
   DeltaRule rule = DeltaRule::kGatedDeltaRule;
   std::vector<std::int32_t> offsets;
-  std::int64_t heads = 1;
+  std::int64_t heads = 1;  // of v and the states
+  std::int64_t heads_qk = 1;
   UseCp use_cp = UseCp::kAuto;
 };
 
@@ -53,8 +54,8 @@ LinearCall make_call(const Shape& shape, Memory& memory) {
   call.options.use_qk_l2norm = true;
   call.options.output_final_state = true;
   call.options.use_cp = shape.use_cp;
-  call.args.q = memory.filled({tokens, heads, kDimK}, -1.0f, 1.0f);
-  call.args.k = memory.filled({tokens, heads, kDimK}, -1.0f, 1.0f);
+  call.args.q = memory.filled({tokens, shape.heads_qk, kDimK}, -1.0f, 1.0f);
+  call.args.k = memory.filled({tokens, shape.heads_qk, kDimK}, -1.0f, 1.0f);
   call.args.v = memory.filled({tokens, heads, kDimV}, -1.0f, 1.0f);
   if (channel) call.args.g = memory.filled({tokens, heads, kDimK}, -0.2f, 0.0f);
   if (!channel) call.args.g = memory.filled({tokens, heads}, 0.8f, 1.0f);
@@ -109,9 +110,12 @@ TEST(CpuLinearThreads, OnePairSharesItsColumns) {
   expect_thread_invariance({.rule = DeltaRule::kKda, .offsets = {0, 150}});
 }
 
+// One thread walks four heads side by side, of which two share their keys; eight walk one each.
 TEST(CpuLinearThreads, ManyPairs) {
-  expect_thread_invariance({.offsets = {0, 1, 1, 70, 300}, .heads = 3});
-  expect_thread_invariance({.rule = DeltaRule::kKda, .offsets = {0, 1, 1, 70, 300}, .heads = 3});
+  for (const DeltaRule rule : {DeltaRule::kGatedDeltaRule, DeltaRule::kKda}) {
+    expect_thread_invariance(
+        {.rule = rule, .offsets = {0, 1, 1, 70, 300}, .heads = 8, .heads_qk = 4});
+  }
 }
 
 TEST(CpuLinearThreads, Segments) {

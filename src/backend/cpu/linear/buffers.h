@@ -23,25 +23,31 @@ constexpr std::int64_t round_up(std::int64_t x, std::int64_t unit) {
 struct ChunkDims {
   std::int64_t dim_k = 0;
   std::int64_t columns = 0;  // value columns of the widest walk (K for a transition matrix)
+  std::int64_t heads = 1;    // heads that walk side by side, at most
   std::int64_t key_pitch() const { return round_up(dim_k, 16); }
   std::int64_t column_pitch() const { return round_up(columns, kMaxPanel); }
+  std::int64_t state_floats() const { return dim_k * column_pitch(); }  // of one head
 };
 
 struct ChunkBuffers {
   ChunkDims dims;
-  float* keys = nullptr;    // [kChunk][key_pitch] keys as used; channel gates: scaled to block end
-  float* erase = nullptr;   // [kChunk][key_pitch] erase * key, at last scaled to the chunk start
-  float* query = nullptr;   // [kChunk][key_pitch] queries, at last scaled to the chunk start
-  float* decay = nullptr;   // [kChunk][key_pitch] per-channel decay of each row
-  float* keys_t = nullptr;  // [K][kChunk] keys transposed
-  float* tail_t = nullptr;  // [K][kChunk] keys transposed and decayed to the end of the rows
-  float* lower = nullptr;   // [kChunk][kChunk] L: strictly lower, erase against earlier keys
-  float* reads = nullptr;   // [kChunk][kChunk] P: lower, query against keys
-  float* block_decay = nullptr;     // [kBlocks][key_pitch] decay over each block
-  float* prefix_decay = nullptr;    // [kBlocks + 1][key_pitch] decay from chunk start to a boundary
+  float* keys = nullptr;   // [kChunk][key_pitch] keys as used; channel gates: scaled to block end
+  float* erase = nullptr;  // [kChunk][key_pitch] erase * key, at last scaled to the chunk start
+  float* query = nullptr;  // [kChunk][key_pitch] queries, at last scaled to the chunk start
+  float* raw_query = nullptr;     // [kChunk][key_pitch] queries as used, for scalar gates
+  float* key_pairs = nullptr;     // [kChunk][kChunk] key . key, lower, for scalar gates
+  float* query_pairs = nullptr;   // [kChunk][kChunk] query . key, lower, for scalar gates
+  float* decay = nullptr;         // [kChunk][key_pitch] per-channel decay of each row
+  float* keys_t = nullptr;        // [K][kChunk] keys transposed
+  float* tail_t = nullptr;        // [K][kChunk] keys transposed and decayed to the end of the rows
+  float* lower = nullptr;         // [kChunk][kChunk] L: strictly lower, erase against earlier keys
+  float* reads = nullptr;         // [kChunk][kChunk] P: lower, query against keys
+  float* block_decay = nullptr;   // [kBlocks][key_pitch] decay over each block
+  float* prefix_decay = nullptr;  // [kBlocks + 1][key_pitch] decay from chunk start to a boundary
   float* boundary_gamma = nullptr;  // [kBlocks][kChunk] scalar decay of row j up to a boundary
   float* row_decay = nullptr;       // [kChunk] scalar decay of each row
-  float* state = nullptr;           // [K] x columns, panels
+  float* row_erase = nullptr;       // [kChunk] scalar erase of each row
+  float* state = nullptr;           // [heads][K] x columns, panels
   float* saved = nullptr;   // [K] x columns, panels: the state at a checkpoint inside a chunk
   float* delta = nullptr;   // [kChunk] x columns, panels: W v, then Y
   float* output = nullptr;  // [kChunk][kMaxPanel] one panel of outputs
@@ -66,6 +72,9 @@ inline std::size_t lay_out(const ChunkDims& dims, std::byte* base, ChunkBuffers*
   take(b.keys, kChunk * pitch);
   take(b.erase, kChunk * pitch);
   take(b.query, kChunk * pitch);
+  take(b.raw_query, kChunk * pitch);
+  take(b.key_pairs, kChunk * kChunk);
+  take(b.query_pairs, kChunk * kChunk);
   take(b.decay, kChunk * pitch);
   take(b.keys_t, dims.dim_k * kChunk);
   take(b.tail_t, dims.dim_k * kChunk);
@@ -75,8 +84,9 @@ inline std::size_t lay_out(const ChunkDims& dims, std::byte* base, ChunkBuffers*
   take(b.prefix_decay, (kBlocks + 1) * pitch);
   take(b.boundary_gamma, kBlocks * kChunk);
   take(b.row_decay, kChunk);
-  take(b.state, dims.dim_k * dims.column_pitch());
-  take(b.saved, dims.dim_k * dims.column_pitch());
+  take(b.row_erase, kChunk);
+  take(b.state, dims.heads * dims.state_floats());
+  take(b.saved, dims.state_floats());
   take(b.delta, kChunk * dims.column_pitch());
   take(b.output, kChunk * kMaxPanel);
   take(b.rows, 4 * b.row_pitch());

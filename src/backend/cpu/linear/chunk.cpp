@@ -29,7 +29,8 @@ void solve_target(const float* lower, std::int64_t rows, float* y) {
 }
 
 void scalar_gates_target(std::int64_t rows, const ChunkBuffers& buffers) {
-  prepare_scalar(rows, Queries::kLoad, buffers);
+  pair_rows(rows, Queries::kLoad, buffers);
+  gate_rows<EraseKind::kScalar>(rows, Queries::kLoad, buffers);
   scalar_tail(round_up(rows, kBlock) / kBlock, buffers);
 }
 

@@ -96,7 +96,8 @@ ChunkUnit segment_unit(const Segments& s, const Segment& segment, std::int64_t h
   const std::int64_t begin = segment.number * kSegmentTokens;
   return {.problem = &s.p,
           .seq = segment.seq,
-          .head = head,
+          .head_begin = head,
+          .head_end = head + 1,
           .begin = begin,
           .end = std::min(seq_len(s.p, segment.seq), begin + kSegmentTokens),
           .column_begin = 0,

@@ -16,9 +16,10 @@ std::int64_t panel_width();
 // [kChunk][kChunk], of which the part below the diagonal is read.
 void solve_unit_lower(const float* lower, std::int64_t rows, float* y);
 
-// From keys, erase and query to lower, reads, tail_t and prefix_decay, see buffers.h. Rows up to
-// the next multiple of 16 must be zero keys with decay 1.
-void prepare_scalar_gates(std::int64_t rows, const ChunkBuffers& buffers);   // reads row_decay
-void prepare_channel_gates(std::int64_t rows, const ChunkBuffers& buffers);  // reads decay
+// From keys, queries, erase and decays to lower, reads, tail_t and prefix_decay, see buffers.h.
+// Rows up to the next multiple of 16 must be zero keys with decay 1. Scalar gates read keys,
+// raw_query, row_erase and row_decay; channel gates keys, query, erase and decay.
+void prepare_scalar_gates(std::int64_t rows, const ChunkBuffers& buffers);
+void prepare_channel_gates(std::int64_t rows, const ChunkBuffers& buffers);
 
 }  // namespace tilegate::cpu_linear

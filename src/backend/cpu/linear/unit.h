@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One independent piece of work: some V columns (or V rows) of the state of one (sequence, head),
-// over a range of its tokens. The columns of the recurrence never mix, so how they are grouped
-// never changes a bit. The functions run the best instruction set of this machine.
+// One independent piece of work: some V columns (or V rows) of the states of one sequence and some
+// of its heads, over a range of its tokens. Heads walk side by side, chunk by chunk: neighbours
+// share cache lines of the tensors, and often the key and query heads. The columns of the
+// recurrence never mix, so how they are grouped never changes a bit. The functions run the best
+// instruction set of this machine.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +29,9 @@ enum class Emit : std::uint8_t {
 struct ChunkUnit {
   const LinearProblem* problem = nullptr;
   std::int64_t seq = 0;
-  std::int64_t head = 0;
-  std::int64_t begin = 0;  // tokens of the sequence, [begin, end)
+  std::int64_t head_begin = 0;
+  std::int64_t head_end = 0;  // one head where a boundary is given
+  std::int64_t begin = 0;     // tokens of the sequence, [begin, end)
   std::int64_t end = 0;
   std::int64_t column_begin = 0;  // multiples of kMaxPanel, or the last column
   std::int64_t column_end = 0;

@@ -157,22 +157,30 @@ inline HWY_NOINLINE void value_row(const HeadView& h, std::int64_t sub, std::int
 
 enum class Queries : std::uint8_t { kLoad, kSkip };
 
-// Rows [sub, sub + rows) into keys, erase and query.
-inline HWY_NOINLINE void load_chunk(const HeadView& h, std::int64_t sub, std::int64_t rows,
-                                    Queries queries, const ChunkBuffers& b) {
+// Keys and, where a token ends, queries of rows [sub, sub + rows).
+inline HWY_NOINLINE void load_keys(const HeadView& h, std::int64_t sub, std::int64_t rows,
+                                   Queries queries, const ChunkBuffers& b, float* query) {
   const std::int64_t pitch = b.dims.key_pitch();
   const std::int64_t n = h.p.householder;
   for (std::int64_t i = 0; i < rows; ++i) {
     key_row(h, sub + i, pitch, b.keys + i * pitch);
-    erase_row(h, sub + i, pitch, b.keys + i * pitch, b.erase + i * pitch);
     const bool readout = queries == Queries::kLoad && (sub + i) % n == n - 1;
-    if (readout) query_row(h, (sub + i) / n, pitch, b.query + i * pitch);
-    if (!readout) fill(b.query + i * pitch, pitch, 0.0f);
+    if (readout) query_row(h, (sub + i) / n, pitch, query + i * pitch);
+    if (!readout) fill(query + i * pitch, pitch, 0.0f);
   }
   const std::int64_t pad = (round_up(rows, kBlock) - rows) * pitch;
   fill(b.keys + rows * pitch, pad, 0.0f);
-  fill(b.erase + rows * pitch, pad, 0.0f);
-  fill(b.query + rows * pitch, pad, 0.0f);
+  fill(query + rows * pitch, pad, 0.0f);
+}
+
+// erase * key of rows [sub, sub + rows).
+inline HWY_NOINLINE void load_erase(const HeadView& h, std::int64_t sub, std::int64_t rows,
+                                    const ChunkBuffers& b) {
+  const std::int64_t pitch = b.dims.key_pitch();
+  for (std::int64_t i = 0; i < rows; ++i) {
+    erase_row(h, sub + i, pitch, b.keys + i * pitch, b.erase + i * pitch);
+  }
+  fill(b.erase + rows * pitch, (round_up(rows, kBlock) - rows) * pitch, 0.0f);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -39,42 +39,78 @@ inline HWY_NOINLINE void lower_product(const float* a, std::int64_t rows, const 
   }
 }
 
-// The decays of a chunk's rows: the gate of a token decays before its first sub-token.
-HWY_INLINE void load_scalar_decays(const HeadView& h, std::int64_t sub, std::int64_t rows,
-                                   float* row_decay) {
+// The decays and erase scalars of a chunk's rows: the gate of a token decays before its first
+// sub-token.
+inline HWY_NOINLINE void load_scalars(const HeadView& h, std::int64_t sub, std::int64_t rows,
+                                      const ChunkBuffers& b) {
   const std::int64_t n = h.p.householder;
   for (std::int64_t i = 0; i < rows; ++i) {
     const bool gated = (sub + i) % n == 0;
     const std::int64_t token = h.first + (sub + i) / n;
-    row_decay[i] =
+    b.row_decay[i] =
         gated ? decay(h.gate, stored_gate(h.p, h.batch, token, h.head), h.gate.bias) : 1.0f;
+    b.row_erase[i] = erase_scalar(h.p, h.batch, h.first * n + sub + i, h.head);
   }
-  for (std::int64_t i = rows; i < round_up(rows, kBlock); ++i) row_decay[i] = 1.0f;
+  for (std::int64_t i = rows; i < round_up(rows, kBlock); ++i) {
+    b.row_decay[i] = 1.0f;
+    b.row_erase[i] = 0.0f;
+  }
 }
 
-inline HWY_NOINLINE void prepare_scalar(std::int64_t rows, Queries queries, const ChunkBuffers& b) {
+// What heads with the same key and query head share: keys transposed, products of rows.
+inline HWY_NOINLINE void pair_rows(std::int64_t rows, Queries queries, const ChunkBuffers& b) {
   const std::int64_t pitch = b.dims.key_pitch();
   const std::int64_t padded = round_up(rows, kBlock);
   for (std::int64_t i = 0; i < padded; i += 4) {
     transpose_rows4(b.keys + i * pitch, pitch, b.dims.dim_k, b.keys_t + i, kChunk);
   }
-  lower_product(b.erase, padded, b, b.lower);
-  if (queries == Queries::kLoad) lower_product(b.query, padded, b, b.reads);
+  lower_product(b.keys, padded, b, b.key_pairs);
+  if (queries == Queries::kLoad) lower_product(b.raw_query, padded, b, b.query_pairs);
+}
 
+// out = a * b * factor; `n` is a multiple of 16.
+HWY_INLINE void multiply_rows_by(const float* a, const float* b, float factor, std::int64_t n,
+                                 float* out) {
+  const Vec f = splat(factor);
+  for (std::int64_t i = 0; i < n; i += kLanes) {
+    store(hn::Mul(hn::Mul(load(a + i), f), load(b + i)), out + i);
+  }
+}
+
+// From the pairs, decays and erase of one head to its chunk matrices. An erase vector is already
+// in the erase rows (kVector), an erase scalar in row_erase.
+template <EraseKind kErase>
+HWY_NOINLINE void gate_rows(std::int64_t rows, Queries queries, const ChunkBuffers& b) {
+  const std::int64_t pitch = b.dims.key_pitch();
+  const std::int64_t padded = round_up(rows, kBlock);
+  if constexpr (kErase == EraseKind::kVector) lower_product(b.erase, padded, b, b.lower);
   alignas(64) float gamma[kChunk] = {};  // G_ij of the current row i
   float prefix = 1.0f;
   fill(b.prefix_decay, pitch, 1.0f);
   for (std::int64_t i = 0; i < padded; ++i) {
     scale_row(gamma, b.row_decay[i], kChunk);
+    prefix *= b.row_decay[i];
     const std::int64_t width = round_up(i + 1, kBlock);
-    multiply_rows(b.lower + i * kChunk, gamma, width, b.lower + i * kChunk);
+    float* lower = b.lower + i * kChunk;
+    float* erase = b.erase + i * pitch;
+    if constexpr (kErase == EraseKind::kVector) {
+      multiply_rows(lower, gamma, width, lower);
+      scale_row(erase, prefix, pitch);
+    } else {
+      multiply_rows_by(b.key_pairs + i * kChunk, gamma, b.row_erase[i], width, lower);
+      const Vec factor = splat(b.row_erase[i] * prefix);
+      for (std::int64_t c = 0; c < pitch; c += kLanes) {
+        store(hn::Mul(load(b.keys + i * pitch + c), factor), erase + c);
+      }
+    }
     gamma[i] = 1.0f;
     if (queries == Queries::kLoad) {
-      multiply_rows(b.reads + i * kChunk, gamma, width, b.reads + i * kChunk);
+      multiply_rows(b.query_pairs + i * kChunk, gamma, width, b.reads + i * kChunk);
+      const Vec factor = splat(prefix);
+      for (std::int64_t c = 0; c < pitch; c += kLanes) {
+        store(hn::Mul(load(b.raw_query + i * pitch + c), factor), b.query + i * pitch + c);
+      }
     }
-    prefix *= b.row_decay[i];
-    scale_row(b.erase + i * pitch, prefix, pitch);
-    if (queries == Queries::kLoad) scale_row(b.query + i * pitch, prefix, pitch);
     if ((i + 1) % kBlock != 0) continue;
     const std::int64_t boundary = (i + 1) / kBlock;
     fill(b.prefix_decay + boundary * pitch, pitch, prefix);

@@ -24,11 +24,12 @@ HWY_BEFORE_NAMESPACE();
 namespace tilegate::cpu_linear {
 namespace HWY_NAMESPACE {
 
+// One head of a unit.
 struct Walk {
   const ChunkUnit& unit;
   const LinearProblem& p;
   HeadView head;
-  const ChunkBuffers& b;
+  ChunkBuffers b;            // whose state is this head's
   std::int64_t columns = 0;  // V columns of this unit
   std::int64_t len = 0;      // tokens of the sequence
 
@@ -38,7 +39,7 @@ struct Walk {
   StateSlice slice(const TensorView& view, std::int64_t slot) const {
     return {.view = view,
             .slot = slot,
-            .head = unit.head,
+            .head = head.head,
             .begin = unit.column_begin,
             .count = columns};
   }
@@ -120,7 +121,7 @@ HWY_INLINE void read_outputs(const Walk& w, std::int64_t sub, std::int64_t rows,
     scale_row(out + i * kPanel, w.p.scale, kPanel);
     const std::int64_t token = w.head.first + (sub + i) / n;
     store_row(out + i * kPanel, valid, w.p.o,
-              offset_of(w.p.o, w.head.batch, token, w.unit.head) + column);
+              offset_of(w.p.o, w.head.batch, token, w.head.head) + column);
   }
 }
 
@@ -157,6 +158,15 @@ HWY_INLINE void write_checkpoint(const Walk& w, std::int64_t tokens, const float
   write_state(w, panels, w.p.checkpoints, checkpoint_row(w.p, w.unit.seq, number));
 }
 
+// Keys and decays of the replay record.
+HWY_INLINE void write_record(const Walk& w, std::int64_t sub, std::int64_t rows) {
+  const std::int64_t pitch = w.b.dims.key_pitch();
+  for (std::int64_t i = 0; w.outputs() && w.unit.column_begin == 0 && i < rows; ++i) {
+    record_key(w.head, sub + i, w.b.keys + i * pitch);
+    record_decay(w.head, sub + i, pitch, w.b.rows, w.b.rows + w.b.row_pitch());
+  }
+}
+
 enum class Gates : std::uint8_t { kScalar, kChannel };
 
 template <Gates kGates>
@@ -168,28 +178,38 @@ HWY_INLINE void end_keys_at(std::int64_t blocks, const ChunkBuffers& b) {
   }
 }
 
+// Whether the chunk's keys and their products are those of the head before, still in the buffers.
+enum class Keys : std::uint8_t { kNew, kShared };
+
 template <Gates kGates>
-HWY_INLINE void prepare_chunk(const Walk& w, std::int64_t sub, std::int64_t rows) {
+HWY_INLINE void prepare_chunk(const Walk& w, std::int64_t sub, std::int64_t rows, Keys keys) {
   const Queries queries = w.outputs() ? Queries::kLoad : Queries::kSkip;
-  load_chunk(w.head, sub, rows, queries, w.b);
-  const std::int64_t pitch = w.b.dims.key_pitch();
-  for (std::int64_t i = 0; w.outputs() && w.unit.column_begin == 0 && i < rows; ++i) {
-    record_key(w.head, sub + i, w.b.keys + i * pitch);
-    record_decay(w.head, sub + i, pitch, w.b.rows, w.b.decay);
-  }
+  const bool vector = w.p.erase == EraseKind::kVector;
   if constexpr (kGates == Gates::kScalar) {
-    load_scalar_decays(w.head, sub, rows, w.b.row_decay);
-    prepare_scalar(rows, queries, w.b);
+    if (keys == Keys::kNew) {
+      load_keys(w.head, sub, rows, queries, w.b, w.b.raw_query);
+      pair_rows(rows, queries, w.b);
+    }
+    load_scalars(w.head, sub, rows, w.b);
+    if (vector) {
+      load_erase(w.head, sub, rows, w.b);
+      gate_rows<EraseKind::kVector>(rows, queries, w.b);
+    } else {
+      gate_rows<EraseKind::kScalar>(rows, queries, w.b);
+    }
   } else {
+    load_keys(w.head, sub, rows, queries, w.b, w.b.query);
+    load_erase(w.head, sub, rows, w.b);
     load_channel_decays(w.head, sub, rows, w.b);
-    prepare_channel(rows, queries, w.b);
   }
+  write_record(w, sub, rows);  // before channel gates scale the keys
+  if constexpr (kGates == Gates::kChannel) prepare_channel(rows, queries, w.b);
 }
 
 // One chunk: rows [sub, sub + rows) of the sequence.
 template <Gates kGates>
-HWY_INLINE void walk_chunk(const Walk& w, std::int64_t sub, std::int64_t rows) {
-  prepare_chunk<kGates>(w, sub, rows);
+HWY_INLINE void walk_chunk(const Walk& w, std::int64_t sub, std::int64_t rows, Keys keys) {
+  prepare_chunk<kGates>(w, sub, rows, keys);
   for (std::int64_t panel = 0; panel < w.panels(); ++panel) {
     solve_delta(w, sub, rows, panel);
     if (w.outputs()) read_outputs(w, sub, rows, panel);
@@ -206,24 +226,54 @@ HWY_INLINE void walk_chunk(const Walk& w, std::int64_t sub, std::int64_t rows) {
   if (w.outputs() && (sub + rows) % n == 0) write_checkpoint(w, (sub + rows) / n, w.b.state);
 }
 
-template <Gates kGates>
-HWY_NOINLINE void walk_unit(const Walk& w) {
+HWY_INLINE void begin_walk(const Walk& w) {
   seed_state(w);
-  if (w.outputs() && w.unit.begin == 0 && w.len > 0 &&
-      w.p.checkpoint_position == CheckpointPosition::kBefore) {
-    write_checkpoint(w, 0, w.b.state);
-  }
-  const std::int64_t n = w.p.householder;
-  const std::int64_t end = w.unit.end * n;
-  for (std::int64_t sub = w.unit.begin * n; sub < end; sub += kChunk) {
-    walk_chunk<kGates>(w, sub, std::min(kChunk, end - sub));
-  }
+  const bool before = w.p.checkpoint_position == CheckpointPosition::kBefore;
+  if (w.outputs() && w.unit.begin == 0 && before) write_checkpoint(w, 0, w.b.state);
+}
+
+HWY_INLINE void end_walk(const Walk& w) {
   if (w.unit.emit != Emit::kAll) {
     std::copy_n(w.b.state, w.panels() * kPanel * w.b.dims.dim_k,
                 w.unit.boundary + w.unit.column_begin * w.b.dims.dim_k);
   }
   if (w.outputs() && w.unit.end == w.len) {
     write_state(w, w.b.state, w.p.state_out, write_row(w.p, w.unit.seq));
+  }
+}
+
+HWY_INLINE Walk head_walk(const ChunkUnit& unit, const ChunkBuffers& buffers, std::int64_t head) {
+  const LinearProblem& p = *unit.problem;
+  ChunkBuffers own = buffers;
+  own.state += (head - unit.head_begin) * buffers.dims.state_floats();
+  return {.unit = unit,
+          .p = p,
+          .head = head_view(p, unit.seq, head),
+          .b = own,
+          .columns = unit.column_end - unit.column_begin,
+          .len = seq_len(p, unit.seq)};
+}
+
+template <Gates kGates>
+HWY_NOINLINE void walk_heads(const ChunkUnit& unit, const ChunkBuffers& buffers) {
+  for (std::int64_t h = unit.head_begin; h < unit.head_end; ++h) {
+    begin_walk(head_walk(unit, buffers, h));
+  }
+  const std::int64_t n = unit.problem->householder;
+  const std::int64_t end = unit.end * n;
+  for (std::int64_t sub = unit.begin * n; sub < end; sub += kChunk) {
+    std::int64_t head_k = -1;
+    std::int64_t head_q = -1;
+    for (std::int64_t h = unit.head_begin; h < unit.head_end; ++h) {
+      const Walk w = head_walk(unit, buffers, h);
+      const bool shared = w.head.head_k == head_k && w.head.head_q == head_q;
+      walk_chunk<kGates>(w, sub, std::min(kChunk, end - sub), shared ? Keys::kShared : Keys::kNew);
+      head_k = w.head.head_k;
+      head_q = w.head.head_q;
+    }
+  }
+  for (std::int64_t h = unit.head_begin; h < unit.head_end; ++h) {
+    end_walk(head_walk(unit, buffers, h));
   }
 }
 
@@ -243,7 +293,7 @@ HWY_INLINE void pass_state(const Walk& w) {
 HWY_INLINE void zero_outputs(const Walk& w) {
   const std::int64_t size = size_of(w.p.o.dtype);
   for (std::int64_t t = w.unit.begin; t < w.unit.end; ++t) {
-    const std::int64_t at = offset_of(w.p.o, w.head.batch, w.head.first + t, w.unit.head);
+    const std::int64_t at = offset_of(w.p.o, w.head.batch, w.head.first + t, w.head.head);
     std::memset(static_cast<std::byte*>(w.p.o.data) + (at + w.unit.column_begin) * size, 0,
                 static_cast<std::size_t>(w.columns * size));
   }
@@ -251,24 +301,19 @@ HWY_INLINE void zero_outputs(const Walk& w) {
 
 HWY_INLINE void chunk_unit(const ChunkUnit& unit, const ChunkBuffers& buffers) {
   const LinearProblem& p = *unit.problem;
-  const Walk w = {.unit = unit,
-                  .p = p,
-                  .head = head_view(p, unit.seq, unit.head),
-                  .b = buffers,
-                  .columns = unit.column_end - unit.column_begin,
-                  .len = seq_len(p, unit.seq)};
-  if (is_skipped(p, unit.seq)) {
-    zero_outputs(w);
-    return;
-  }
-  if (w.len == 0) {
-    pass_state(w);
+  const bool skipped = is_skipped(p, unit.seq);
+  if (skipped || seq_len(p, unit.seq) == 0) {
+    for (std::int64_t h = unit.head_begin; h < unit.head_end; ++h) {
+      const Walk w = head_walk(unit, buffers, h);
+      if (skipped) zero_outputs(w);
+      if (!skipped) pass_state(w);
+    }
     return;
   }
   if (p.gate_per_channel && p.gate != GateKind::kNone) {
-    walk_unit<Gates::kChannel>(w);
+    walk_heads<Gates::kChannel>(unit, buffers);
   } else {
-    walk_unit<Gates::kScalar>(w);
+    walk_heads<Gates::kScalar>(unit, buffers);
   }
 }
 
