@@ -40,6 +40,16 @@ TEST_P(AttentionBatch, ARequestAloneEqualsItselfInABatch) {
   }
 }
 
+TEST_P(AttentionBatch, LongRequestsAlone) {
+  AttentionCall batch = make_ragged(
+      {.qo_lens = {2, 2}, .kv_lens = {40, 4200}, .heads_q = 2, .heads_kv = 1, .dim_qk = 16});
+  const AttentionCall single = alone(batch, 1);
+  expect_oracle_in_every_form(batch, "long");
+  expect_alone_equals(batch, single, 1);
+  expect_alone_equals(as_paged(batch, {.page_size = 16}), as_paged(single, {.page_size = 16}), 1);
+  expect_alone_equals(as_decode(batch, {.page_size = 16}), as_decode(single, {.page_size = 16}), 1);
+}
+
 TEST_P(AttentionBatch, UnequalRequestsAlone) {
   AttentionCall batch = make_ragged({.qo_lens = {70, 1, 0, 33},
                                      .kv_lens = {70, 300, 4, 0},

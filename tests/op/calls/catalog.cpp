@@ -23,6 +23,14 @@ AttentionCall attention(DType dtype, bool decode) {
   return call;
 }
 
+// Keys enough for every kernel's own split, on few heads.
+AttentionCall long_attention(std::int64_t rows, std::int64_t keys) {
+  AttentionCall call = make_ragged(
+      {.qo_lens = {rows, rows}, .kv_lens = {keys, 40}, .heads_q = 2, .heads_kv = 1, .dim_qk = 16});
+  call.options.causal = true;
+  return call;
+}
+
 DeltaCall delta(DeltaRule rule, DType dtype) {
   DeltaShape shape;
   shape.rule = rule;
@@ -100,6 +108,9 @@ std::vector<CatalogEntry> catalog() {
       }));
     }
   }
+  entries.push_back(entry<AttentionCall>("long ragged", [] { return long_attention(2, 4200); }));
+  entries.push_back(entry<AttentionCall>(
+      "long decode", [] { return as_decode(long_attention(1, 2100), {.page_size = 16}); }));
   entries.push_back(entry<AppendCall>("append", append));
   entries.push_back(entry<MergeCall>("merge", merge));
   entries.push_back(entry<CommitCall>("commit", commit));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Laws of use_cp: an explicit True is segmented or rejected, never something else; segments change
 // bits within the tolerance only; False never segments.
+#include <limits>
+
 #include "tests/op/oracle/delta_law.h"
 
 namespace laws {
@@ -49,6 +51,58 @@ TEST_P(ContextParallel, WithEveryOptionalFeature) {
     bare.g = bare.beta = bare.initial_state = {};
     // Unit gates and random keys: the recurrence is a product of projections.
     expect_oracle(bare, "nothing optional");
+  }
+}
+
+TEST_P(ContextParallel, CheckpointsInsideAndBetweenSegments) {
+  may_reject();
+  for (const DeltaRule rule : kChunkRules) {
+    for (const auto position :
+         {tilegate::CheckpointPosition::kAfter, tilegate::CheckpointPosition::kBefore}) {
+      const std::int64_t every = 256;
+      DeltaCall call = call_of(rule, {1100, 0, 300});
+      call.options.use_cp = UseCp::kTrue;
+      call.add_checkpoints(every, position, DType::kFloat32);
+      const DeltaAnswer expected = delta_oracle(call, every);
+      if (!run(call)) continue;
+      const std::size_t skip = position == tilegate::CheckpointPosition::kAfter ? 1 : 0;
+      for (const std::size_t i : {0, 2}) {
+        const auto start = static_cast<std::int64_t>(call.checkpoint_cu_starts.at(i));
+        for (std::int64_t j = 0; j < call.checkpoints_of(i); ++j) {
+          expect_close(call.state_checkpoints.select(0, start + j),
+                       expected.states[i].at(static_cast<std::size_t>(j) + skip),
+                       tolerance(Quantity::kState, DType::kFloat32), "segmented checkpoint");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ContextParallel, ForgettingAndFreshSlots) {
+  may_reject();
+  for (const DeltaRule rule : kChunkRules) {
+    DeltaCall call = call_of(rule, {1100, 700});
+    const bool linear = rule == DeltaRule::kGatedDeltaRule || rule == DeltaRule::kGatedDeltaProduct;
+    for (const std::int64_t token : {3, 511, 512, 900}) {
+      call.g.select(0, token).fill(linear ? 0.0 : -std::numeric_limits<double>::infinity());
+    }
+    call.options.use_cp = UseCp::kTrue;
+    call.use_pool();
+    call.has_initial_state = Tensor::bytes({1, 0});
+    call.state_pool.select(0, static_cast<std::int64_t>(call.state_indices.at(1))).poison();
+    expect_oracle(call, "segments that forget");
+  }
+}
+
+TEST_P(ContextParallel, AnyNumberOfThreads) {
+  if (!on_cpu_device()) GTEST_SKIP() << "threads are the CPU's";
+  may_reject();
+  for (const DeltaRule rule : kChunkRules) {
+    DeltaCall one = call_of(rule, {1100, 0, 3, 600}), two = call_of(rule, {1100, 0, 3, 600});
+    one.options.use_cp = two.options.use_cp = UseCp::kTrue;
+    if (!run(one, 1) || !run(two, 2)) continue;
+    expect_same_bits(two.o, one.o, "o of segments on two threads");
+    expect_same_bits(two.output_state, one.output_state, "state of segments on two threads");
   }
 }
 
