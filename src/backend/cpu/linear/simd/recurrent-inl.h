@@ -163,10 +163,9 @@ HWY_INLINE void write_outputs(const Recurrence& w, std::int64_t sub, std::int64_
   const std::int64_t n = w.p.householder;
   for (std::int64_t i = 0; i < count; ++i) {
     if ((sub + i) % n != n - 1) continue;
-    float* out = w.b.output + i * w.b.value_pitch;
-    for (std::int64_t v = 0; v < w.rows; ++v) out[v] *= w.p.scale;
+    const float* out = w.b.output + i * w.b.value_pitch;
     const std::int64_t token = w.head.first + (sub + i) / n;
-    store_row(out, w.rows, w.p.o,
+    store_row(out, w.p.scale, w.rows, w.p.o,
               offset_of(w.p.o, w.head.batch, token, w.unit.head) + w.unit.row_begin);
   }
 }

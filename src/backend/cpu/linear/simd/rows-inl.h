@@ -43,12 +43,18 @@ HWY_INLINE void load_row(const TensorView& view, std::int64_t offset, std::int64
   for (std::int64_t i = n; i < padded; ++i) out[i] = 0.0f;
 }
 
-HWY_INLINE void store_row(const float* HWY_RESTRICT in, std::int64_t n, const TensorView& view,
-                          std::int64_t offset) {
+// in * scale, rounded to the dtype of the tensor.
+HWY_INLINE void store_row(const float* HWY_RESTRICT in, float scale, std::int64_t n,
+                          const TensorView& view, std::int64_t offset) {
   dispatch_float(view.dtype, [&](auto tag) HWY_ATTR {
     using T = typename decltype(tag)::type;
-    simd::store_row(in, 1.0f, n, static_cast<T*>(view.data) + offset);
+    simd::store_row(in, scale, n, static_cast<T*>(view.data) + offset);
   });
+}
+
+HWY_INLINE void store_row(const float* HWY_RESTRICT in, std::int64_t n, const TensorView& view,
+                          std::int64_t offset) {
+  store_row(in, 1.0f, n, view, offset);
 }
 
 HWY_INLINE void fill(float* out, std::int64_t n, float value) {

@@ -70,19 +70,33 @@ HWY_INLINE void write_state(const Walk& w, const float* panels, const TensorView
   store_state(panels, w.b.dims.dim_k, w.b.row_pitch(), w.b.rows, w.slice(view, slot));
 }
 
-// Y of one panel: rows [sub, sub + rows).
+// write * v of rows [sub, sub + rows) into the panels of delta, whole rows at a time.
+inline HWY_NOINLINE void load_values(const Walk& w, std::int64_t sub, std::int64_t rows) {
+  const std::int64_t padded_columns = w.panels() * kPanel;
+  const std::int64_t padded_rows = round_up(rows, kBlock);
+  const bool reads_values = w.unit.seed != Seed::kIdentity;
+  float* row = w.b.rows + w.b.row_pitch();
+  if (!reads_values) fill(row, padded_columns, 0.0f);
+  for (std::int64_t i = 0; i < padded_rows; ++i) {
+    if (i == rows) fill(row, padded_columns, 0.0f);
+    if (reads_values && i < rows) {
+      value_row(w.head, sub + i, w.unit.column_begin, w.columns, padded_columns, w.b.rows, row);
+    }
+    for (std::int64_t panel = 0; panel < w.panels(); ++panel) {
+      float* out = w.delta_panel(panel) + i * kPanel;
+      store(load(row + panel * kPanel), out);
+      store(load(row + panel * kPanel + kLanes), out + kLanes);
+    }
+  }
+}
+
+// Y of one panel, in place of write * v.
 HWY_INLINE void solve_delta(const Walk& w, std::int64_t sub, std::int64_t rows,
                             std::int64_t panel) {
   const std::int64_t padded = round_up(rows, kBlock);
   float* delta = w.delta_panel(panel);
-  const bool reads_values = w.unit.seed != Seed::kIdentity;
   const std::int64_t column = w.unit.column_begin + panel * kPanel;
   const std::int64_t valid = std::min(kPanel, w.columns - panel * kPanel);
-  for (std::int64_t i = 0; reads_values && i < rows; ++i) {
-    value_row(w.head, sub + i, column, valid, kPanel, w.b.rows, delta + i * kPanel);
-  }
-  const std::int64_t first_zero = reads_values ? rows : 0;
-  std::fill_n(delta + first_zero * kPanel, (padded - first_zero) * kPanel, 0.0f);
   gemm<Init::kLoad, Sign::kMinus, 2>({.a = w.b.erase,
                                       .lda = w.b.dims.key_pitch(),
                                       .b = w.state_panel(panel),
@@ -118,9 +132,8 @@ HWY_INLINE void read_outputs(const Walk& w, std::int64_t sub, std::int64_t rows,
   const std::int64_t n = w.p.householder;
   for (std::int64_t i = 0; i < rows; ++i) {
     if ((sub + i) % n != n - 1) continue;
-    scale_row(out + i * kPanel, w.p.scale, kPanel);
     const std::int64_t token = w.head.first + (sub + i) / n;
-    store_row(out + i * kPanel, valid, w.p.o,
+    store_row(out + i * kPanel, w.p.scale, valid, w.p.o,
               offset_of(w.p.o, w.head.batch, token, w.head.head) + column);
   }
 }
@@ -210,6 +223,7 @@ HWY_INLINE void prepare_chunk(const Walk& w, std::int64_t sub, std::int64_t rows
 template <Gates kGates>
 HWY_INLINE void walk_chunk(const Walk& w, std::int64_t sub, std::int64_t rows, Keys keys) {
   prepare_chunk<kGates>(w, sub, rows, keys);
+  load_values(w, sub, rows);
   for (std::int64_t panel = 0; panel < w.panels(); ++panel) {
     solve_delta(w, sub, rows, panel);
     if (w.outputs()) read_outputs(w, sub, rows, panel);
