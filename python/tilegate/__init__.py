@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilegate: attention and delta-rule kernels, ahead-of-time built, for CPUs and NVIDIA GPUs."""
 
+from ._calls import explain
 from ._library import backends, get_num_threads, set_num_threads, version
 from .attention import (
     append_paged_kv,
@@ -31,6 +32,7 @@ __all__ = [
     "chunk_gated_delta_rule",
     "chunk_gated_delta_rule2",
     "commit",
+    "explain",
     "gated_delta_rule_decode",
     "gated_delta_rule_decode_pretranspose",
     "get_num_threads",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from . import _arrays, _library
 
 _BASES = ("log2", "ln")
@@ -73,12 +75,27 @@ def tensors(names, given: dict) -> list:
     return [_arrays.to_ffi(given.get(name)) for name in names]
 
 
+_local = threading.local()
+
+
 def call(op: str, lead, arguments: list) -> None:
     """Runs one operation where `lead`, the leading array, lives."""
     context = _library.context_of(_arrays.device_of(lead))
+    if getattr(_local, "explanations", None) is not None:
+        _local.explanations.append(str(_library.explain(context, op, *arguments)))
+        return
     _arrays.call_on_stream(lead, _library.call, context, op, *arguments)
 
 
-def explain(op: str, lead, arguments: list) -> str:
-    """What the planner would choose, and why, without running."""
-    return str(_library.explain(_library.context_of(_arrays.device_of(lead)), op, *arguments))
+def explain(function, *args, **kwargs) -> str:
+    """What the planner would choose for function(*args, **kwargs), and why; nothing runs.
+
+    Names the chosen kernel and the runner-up, why every other kernel rejects the call, the
+    schedule, and whether bits depend on the shape. Raises as the call itself would.
+    """
+    _local.explanations = []
+    try:
+        function(*args, **kwargs)
+        return "\n".join(_local.explanations)
+    finally:
+        _local.explanations = None

@@ -84,3 +84,17 @@ def test_thread_count_changes_no_bits():
         results.append(tilegate.batch_prefill_ragged(q, k, v, causal=True))
     tilegate.set_num_threads(0)
     assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
+
+
+def test_explain_names_kernel_and_rejections_and_runs_nothing():
+    q, k, v = _dense()
+    out = np.full_like(q, 7.0)
+    text = tilegate.explain(tilegate.batch_prefill_ragged, q, k, v, out=out)
+    assert "chosen: cpu.flash" in text and "bits: " in text
+    assert (out == 7.0).all()
+    forced = tilegate.explain(
+        tilegate.batch_prefill_ragged, q, k, v, out=out, backend="reference")
+    assert "chosen: reference.attention" in forced
+    assert "rejected: cpu.flash" in forced
+    tilegate.batch_prefill_ragged(q, k, v, out=out)
+    assert (out != 7.0).any()

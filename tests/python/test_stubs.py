@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 
 import pytest
-
 import tilegate
 from tilegate import _calls, attention, linear
 
