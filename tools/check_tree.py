@@ -6,13 +6,14 @@
 
 Rules: who may include whom (ROOMS), what library code must not do (LIBRARY_WORDS), file and
 function length, ASCII, the SPDX line and a comment that says what the file is, words in
-tools/forbidden.txt. A folder with many files is only a warning. Looks at files that git tracks or
+tools/forbidden.txt, dead links in Markdown. A folder with many files is only a warning. Looks at files that git tracks or
 would track, so it takes under a second.
 """
 
 import argparse
 import ast
 import pathlib
+import posixpath
 import re
 import subprocess
 import sys
@@ -35,6 +36,8 @@ PUBLIC = "include/tilegate/"
 CANDIDATE = "src/plan/candidate.h"
 BACKEND_FACES = [f"src/backend/*/{face}.h" for face in ("candidates", "device", "stream")]
 LOWER = [PUBLIC, "src/core/", "src/problem/"]
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")  # not of the web
+
 # Room -> what its files may include besides their own room: folders, or single files.
 ROOMS = {
     "include/tilegate/": [],
@@ -238,6 +241,17 @@ def check_forbidden(path, text, rules):
     return findings
 
 
+def check_links(path, text, known):
+    """Relative links of a Markdown file must lead to a file or folder of the repository."""
+    findings = []
+    for number, line in enumerate(text.split("\n"), 1):
+        for target in LINK.findall(line):
+            joined = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+            if joined not in known and not any(p.startswith(joined + "/") for p in known):
+                findings.append(Finding(path, number, f"links to {target}, which is not there"))
+    return findings
+
+
 def is_source(path):
     name = pathlib.PurePosixPath(path)
     return name.suffix in CPP | SCRIPTS or name.name == "CMakeLists.txt" or path == ".ci/run"
@@ -245,6 +259,8 @@ def is_source(path):
 
 def check_file(path, text, known, rules):
     findings = check_forbidden(path, text, rules)
+    if path.endswith(".md"):
+        findings += check_links(path, text, known)
     if not is_source(path):
         return findings
     findings += check_ascii(path, text) + check_opening(path, text) + check_lengths(path, text)

@@ -112,6 +112,11 @@ class CheckTree(unittest.TestCase):
         self.assert_one({"src/core/a.h": OPENING + "// caf\u00e9\n"}, "is not ASCII")
         self.assert_one({"docs/a.md": "a ZEBRA\n"}, "docs/a.md:1: holds 'ZEBRA': no animals")
 
+    def test_links(self):
+        good = "[a](../src/core/half.h) [b](../src/core) [c](d.md#x) [d](https://e.org/f)\n"
+        self.assertEqual(findings({"docs/a.md": good, "docs/d.md": ""}), [])
+        self.assert_one({"docs/a.md": "\n[a](gone.md)\n"}, "docs/a.md:2: links to gone.md")
+
     def test_folder_warning(self):
         many = [f"src/core/f{i}.h" for i in range(16)]
         self.assertEqual(len(check_tree.folder_warnings(many)), 1)
