@@ -97,6 +97,16 @@ Case decode(std::int64_t batch, DType state, const char* name, Memory& memory) {
   return c;
 }
 
+// One token a sequence through the prefill op, which takes the chunked form.
+Case kda_step(std::int64_t batch, const char* name, Memory& memory) {
+  Case c = decode(batch, DType::kFloat32, name, memory);
+  c.rule = DeltaRule::kKda;
+  c.args.a = c.args.b = c.args.A_log = c.args.dt_bias = {};
+  c.args.g = memory.make(DType::kFloat32, {batch, 1, kHeadsV, kDim}, -0.1f, 0.0f);
+  c.args.beta = memory.make(DType::kFloat32, {batch, 1, kHeadsV}, 0.0f, 1.0f);
+  return c;
+}
+
 int time_case(const Case& c, Backend backend, const Settings& settings) {
   tilegate::ContextOptions threads;
   threads.num_threads = settings.threads;
@@ -127,7 +137,7 @@ int time_case(const Case& c, Backend backend, const Settings& settings) {
   std::sort(seconds.begin(), seconds.end());
   const double best = seconds.front();
   std::printf(
-      "%-14s %-20s threads %d  best %8.2f ms  median %8.2f ms  processor %8.2f ms  %6.1f %s\n",
+      "%-15s %-20s threads %d  best %8.2f ms  median %8.2f ms  processor %8.2f ms  %6.1f %s\n",
       c.name.c_str(), plan->kernel().c_str(), settings.threads, best * 1e3,
       seconds[seconds.size() / 2] * 1e3, processor * 1e3, c.work / best / 1e9, c.unit);
   return 0;
@@ -148,6 +158,7 @@ int main(int argc, char** argv) {
       decode(1, DType::kFloat32, "decode B1 f32", memory),
       decode(64, DType::kFloat32, "decode B64 f32", memory),
       decode(64, DType::kBFloat16, "decode B64 bf16", memory),
+      kda_step(64, "kda B64 T1 f32", memory),
   };
   int failures = 0;
   for (const Case& c : cases) failures += time_case(c, Backend::kCpu, settings);
