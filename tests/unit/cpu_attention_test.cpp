@@ -52,26 +52,31 @@ Context context(int threads) {
 struct Request {
   std::int64_t rows = 0;
   std::int64_t keys = 0;
+  std::int64_t dim_qk = 0;
+  std::int64_t dim_v = 0;
   std::vector<float> q, k, v;
 
-  Request(std::int64_t rows_in, std::int64_t keys_in)
+  Request(std::int64_t rows_in, std::int64_t keys_in, std::int64_t dim_qk_in = kDimQk,
+          std::int64_t dim_v_in = kDimV)
       : rows(rows_in),
         keys(keys_in),
-        q(random_values(rows * kHeadsQ * kDimQk, 1)),
-        k(random_values(keys * kHeadsKv * kDimQk, 2)),
-        v(random_values(keys * kHeadsKv * kDimV, 3)) {}
+        dim_qk(dim_qk_in),
+        dim_v(dim_v_in),
+        q(random_values(rows * kHeadsQ * dim_qk, 1)),
+        k(random_values(keys * kHeadsKv * dim_qk, 2)),
+        v(random_values(keys * kHeadsKv * dim_v, 3)) {}
 
   // Rows [first, first + count) on the first `visible` keys.
   Answer prefill(Context& on, AttentionOptions options, std::int64_t first, std::int64_t count,
                  std::int64_t visible) {
-    Answer answer{std::vector<float>(static_cast<std::size_t>(count * kHeadsQ * kDimV)),
+    Answer answer{std::vector<float>(static_cast<std::size_t>(count * kHeadsQ * dim_v)),
                   std::vector<float>(static_cast<std::size_t>(count * kHeadsQ))};
     PrefillRaggedArgs args;
-    args.q = view(q, {1, count, kHeadsQ, kDimQk});
-    args.q.data = q.data() + first * kHeadsQ * kDimQk;
-    args.k = view(k, {1, visible, kHeadsKv, kDimQk});
-    args.v = view(v, {1, visible, kHeadsKv, kDimV});
-    args.o = view(answer.o, {1, count, kHeadsQ, kDimV});
+    args.q = view(q, {1, count, kHeadsQ, dim_qk});
+    args.q.data = q.data() + first * kHeadsQ * dim_qk;
+    args.k = view(k, {1, visible, kHeadsKv, dim_qk});
+    args.v = view(v, {1, visible, kHeadsKv, dim_v});
+    args.o = view(answer.o, {1, count, kHeadsQ, dim_v});
     args.lse = view(answer.lse, {count, kHeadsQ});
     batch_prefill_ragged(on, args, options).throw_if_error();
     return answer;
@@ -83,15 +88,15 @@ struct Request {
     std::vector<std::int32_t> table(static_cast<std::size_t>(pages));
     std::iota(table.begin(), table.end(), 0);
     std::vector<std::int32_t> length{static_cast<std::int32_t>(keys)};
-    Answer answer{std::vector<float>(static_cast<std::size_t>(count * kHeadsQ * kDimV)),
+    Answer answer{std::vector<float>(static_cast<std::size_t>(count * kHeadsQ * dim_v)),
                   std::vector<float>(static_cast<std::size_t>(count * kHeadsQ))};
     DecodePagedArgs args;
-    args.q = view(q, {count, kHeadsQ, kDimQk});
-    args.k_cache = view(k, {pages, page_size, kHeadsKv, kDimQk});
-    args.v_cache = view(v, {pages, page_size, kHeadsKv, kDimV});
+    args.q = view(q, {count, kHeadsQ, dim_qk});
+    args.k_cache = view(k, {pages, page_size, kHeadsKv, dim_qk});
+    args.v_cache = view(v, {pages, page_size, kHeadsKv, dim_v});
     args.table.block_tables = TensorView::packed(table.data(), DType::kInt32, {1, pages});
     args.table.kv_lens = TensorView::packed(length.data(), DType::kInt32, {1});
-    args.o = view(answer.o, {count, kHeadsQ, kDimV});
+    args.o = view(answer.o, {count, kHeadsQ, dim_v});
     args.lse = view(answer.lse, {count, kHeadsQ});
     options.q_len_per_req = count;
     batch_decode_paged(on, args, options).throw_if_error();
@@ -210,6 +215,39 @@ TEST(CpuAttention, EveryTargetComputesTheFormula) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().DeInit();
+}
+
+// Few rows and whole vectors: keys are used where they lie.
+TEST(CpuAttention, DirectDecodeComputesTheFormula) {
+  Context one = context(1);
+  Context three = context(3);
+  Request request(2, 2223, 64, 96);
+  AttentionOptions options = causal_on_cpu();
+  for (const std::int64_t window : {-1, 700}) {
+    options.window_left = window;
+    options.backend = Backend::kReference;
+    const Answer want = request.decode(one, options, 2, 3);
+    options.backend = Backend::kCpu;
+    const Answer got = request.decode(one, options, 2, 3);
+    expect_close(got.o, want.o);
+    expect_close(got.lse, want.lse);
+    EXPECT_EQ(request.decode(three, options, 2, 3), got);
+  }
+}
+
+// The second row of a step sees one key more than the first; its NaN must not reach the first.
+TEST(CpuAttention, DirectDecodeDoesNotMultiplyLaterKeys) {
+  Context on = context(1);
+  Request request(2, 40, 64, 64);
+  const Answer clean = request.decode(on, causal_on_cpu(), 2, 8);
+  for (std::int64_t i = 39 * kHeadsKv * 64; i < 40 * kHeadsKv * 64; ++i) {
+    request.v[static_cast<std::size_t>(i)] = std::numeric_limits<float>::quiet_NaN();
+  }
+  const Answer spoiled = request.decode(on, causal_on_cpu(), 2, 8);
+  for (std::size_t i = 0; i < kHeadsQ * 64; ++i) {
+    EXPECT_EQ(spoiled.o[i], clean.o[i]) << i;
+    EXPECT_TRUE(std::isnan(spoiled.o[kHeadsQ * 64 + i])) << i;
+  }
 }
 
 // Logits far below any sentinel are logits like others.

@@ -2,11 +2,10 @@
 // cpu.append: k [tokens, heads, dim_k] and v [tokens, heads, dim_v] to their places in the caches.
 // Rows are copied as bytes, runs of tokens in parallel; positions must name each place once. Bound
 // by memory.
-#include "backend/cpu/attention/append.h"
-
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/attention/launch.h"
 #include "problem/lengths.h"
 
 namespace tilegate::cpu {

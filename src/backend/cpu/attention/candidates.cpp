@@ -2,9 +2,7 @@
 // The attention kernels of the CPU backend, as the planner sees them.
 #include "backend/cpu/candidates.h"
 
-#include "backend/cpu/attention/append.h"
 #include "backend/cpu/attention/launch.h"
-#include "backend/cpu/attention/merge.h"
 
 namespace tilegate {
 

@@ -22,6 +22,7 @@ inline constexpr int kRowTile = 96;  // whole vectors for 4, 8 and 16 lanes; Q a
 inline constexpr int kKeyTile = 64;  // K or V, and P, of a 128-wide head stay in L2 with them
 // With few rows a key is used a few times only: K or V, Q and P must stay in L1.
 inline constexpr int kDecodeKeyTile = 32;
+inline constexpr int kDirectRows = 8;  // up to here keys are used where they lie, not copied
 inline constexpr int kMaxLanes = 16;
 inline constexpr int kMaxHeadDim = 256;
 inline constexpr int kFewRows = 32;  // padded; up to here a tile is bound by memory
@@ -46,12 +47,12 @@ struct FlashState {
 
 // Scratch of one worker, fp32, 64-byte aligned pieces. `rows` is the tile's rows in whole vectors.
 struct FlashScratch {
-  float* q = nullptr;             // [heads of the item, dim_qk, rows] transposed
-  float* p = nullptr;             // [key tile, rows] logits, then probabilities, transposed
-  float* k = nullptr;             // [key tile, dim_qk]
-  float* v = nullptr;             // [key tile, dim_v padded], in the same place: K is done by then
-  FlashState part;                // of the split at hand, a head after the other
-  FlashState total;               // of the splits before it
+  float* q = nullptr;  // [heads of the item, dim_qk, rows] transposed; direct: [.., rows, dim_qk]
+  float* p = nullptr;  // [key tile, rows] logits, then probabilities, transposed
+  float* k = nullptr;  // [key tile, dim_qk]
+  float* v = nullptr;  // [key tile, dim_v padded], in the same place: K is done by then
+  FlashState part;     // of the split at hand, a head after the other
+  FlashState total;    // of the splits before it
   float* alpha = nullptr;         // [rows] rescale of the state before the current tile
   float* first = nullptr;         // [rows] first visible key of each row, within the tile
   float* last = nullptr;          // [rows] one past the last

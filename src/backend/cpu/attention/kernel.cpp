@@ -15,9 +15,11 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/attention/direct-inl.h"
 #include "backend/cpu/attention/gemm-inl.h"
 #include "backend/cpu/attention/job.h"
 #include "backend/cpu/attention/load-inl.h"
+#include "backend/cpu/attention/rows-inl.h"
 #include "backend/cpu/attention/softmax-inl.h"
 #include "problem/lengths.h"
 
@@ -95,18 +97,29 @@ void values_selected(const AttentionProblem& problem, const FlashItem& item,
   }
 }
 
+// One (key tile, KV head). `step` is null in a tile of many rows.
 template <class T>
-void walk_tile(const AttentionProblem& problem, const FlashItem& item, const FlashScratch& scratch,
-               const KeyTile& tile, bool all_visible) {
+void walk_tile(const FlashJob& job, const FlashItem& item, const FlashScratch& scratch,
+               const KeyTile& tile, bool all_visible, const RowStep<T>* step) {
+  const AttentionProblem& problem = *job.problem;
   const int padded_rows = static_cast<int>(round_up(item.rows, kMaxLanes));
-  load_tile<T>(problem, item, problem.k, tile, scratch.k);
-  const int blocked = static_cast<int>(round_up(tile.keys, kKeyBlock));
-  std::fill(scratch.k + tile.keys * problem.dim_qk, scratch.k + blocked * problem.dim_qk, 0.0f);
-  scores(scratch, problem.dim_qk, tile.keys, padded_rows);
+  const bool direct = step != nullptr && is_direct(job);
+  if (direct) {
+    direct_scores(problem, *step, tile.keys, item.rows, scratch);
+  } else {
+    if (step != nullptr) {
+      load_step_keys(problem, *step, tile.keys, scratch);
+    } else {
+      load_tile<T>(problem, item, problem.k, tile, scratch.k);
+    }
+    const int blocked = static_cast<int>(round_up(tile.keys, kKeyBlock));
+    std::fill(scratch.k + tile.keys * problem.dim_qk, scratch.k + blocked * problem.dim_qk, 0.0f);
+    scores(scratch, problem.dim_qk, tile.keys, padded_rows);
+  }
 
-  MaskKind mask = MaskKind::kNone;
-  if (!all_visible) mask = MaskKind::kRange;
-  if (scratch.allowed != nullptr) mask = MaskKind::kCustom;
+  const MaskKind mask = scratch.allowed != nullptr ? MaskKind::kCustom
+                        : all_visible              ? MaskKind::kNone
+                                                   : MaskKind::kRange;
   if (mask != MaskKind::kNone) mark_visible(problem, item, scratch, tile, padded_rows);
   SoftmaxTile softmax{
       .scale = problem.scale, .cap = problem.soft_cap, .keys = tile.keys, .rows = padded_rows};
@@ -117,8 +130,16 @@ void walk_tile(const AttentionProblem& problem, const FlashItem& item, const Fla
     softmax_masked<CapKind::kNone>(softmax, scratch, mask);
   }
 
+  if (direct && mask == MaskKind::kNone) {
+    direct_values(problem, *step, tile.keys, item.rows, scratch);
+    return;
+  }
   const std::int64_t dim_v = round_up(problem.dim_v, kMaxLanes);
-  load_tile<T>(problem, item, problem.v, tile, scratch.v);
+  if (step != nullptr) {
+    load_step_values(problem, *step, tile.keys, scratch);
+  } else {
+    load_tile<T>(problem, item, problem.v, tile, scratch.v);
+  }
   if (mask != MaskKind::kNone && !all_finite(scratch.v, tile.keys * dim_v)) {
     values_selected(problem, item, scratch, tile, padded_rows);
     return;
@@ -172,28 +193,32 @@ FlashScratch scratch_of_head(const AttentionProblem& problem, const FlashScratch
   return at;
 }
 
-// Key tiles of one split, for all heads of the item. While one head of a tile is computed, a share
-// of the next tile is fetched, all heads of a key together.
+inline FlashItem item_of_head(FlashItem item, int head) {
+  item.kv_head += head;
+  return item;
+}
+
+// Key tiles of one split, for all heads of the item.
 template <class T>
 void walk_split(const FlashJob& job, const FlashItem& item, const FlashScratch& scratch,
                 const ItemKeys& visible, IndexRange keys) {
   const AttentionProblem& problem = *job.problem;
   const int padded_rows = static_cast<int>(round_up(item.rows, kMaxLanes));
-  const bool fetch = padded_rows <= kFewRows;
+  const bool few_rows = job.key_tile == kDecodeKeyTile;
+  RowStep<T> step;
   for (std::int64_t key = keys.begin; key < keys.end; key += job.key_tile) {
     const KeyTile tile{key, static_cast<int>(std::min<std::int64_t>(job.key_tile, keys.end - key))};
     const bool all_visible = key >= visible.all.begin && key + tile.keys <= visible.all.end;
     for (int head = 0; head < item.heads; ++head) {
-      if (fetch) {
-        const std::int64_t next = key + job.key_tile;
-        const std::int64_t first = next + job.key_tile * head / item.heads;
-        const std::int64_t last = next + job.key_tile * (head + 1) / item.heads;
-        prefetch_keys<T>(problem, item, {first, std::min(last, keys.end)});
+      const FlashItem own = item_of_head(item, head);
+      if (few_rows) {
+        if (head == 0 && key == keys.begin) find_rows(problem, own, problem.k, tile, &step.keys);
+        find_rows(problem, own, problem.v, tile, &step.values);
+        find_next_rows(problem, item, {tile, head}, keys.end, &step);
       }
-      FlashItem of_head = item;
-      of_head.kv_head += head;
-      walk_tile<T>(problem, of_head, scratch_of_head(problem, scratch, head, padded_rows), tile,
-                   all_visible);
+      walk_tile<T>(job, own, scratch_of_head(problem, scratch, head, padded_rows), tile,
+                   all_visible, few_rows ? &step : nullptr);
+      if (few_rows) step.keys = step.next_keys;
     }
   }
 }
@@ -207,9 +232,13 @@ FlashState walk(const FlashJob& job, const FlashItem& item, const FlashScratch& 
   const ItemKeys visible = find_visible_keys(problem, item, scratch, padded_rows);
   FlashScratch at = scratch;  // part and total change places
   for (int head = 0; head < item.heads; ++head) {
-    FlashItem of_head = item;
-    of_head.kv_head += head;
-    load_queries<T>(problem, of_head, scratch_of_head(problem, at, head, padded_rows), padded_rows);
+    const FlashItem of_head = item_of_head(item, head);
+    const FlashScratch own = scratch_of_head(problem, at, head, padded_rows);
+    if (is_direct(job)) {
+      load_query_rows<T>(problem, of_head, own);
+    } else {
+      load_queries<T>(problem, of_head, own, padded_rows);
+    }
     clear(problem, item.rows, at.part.of_head(head));
   }
 

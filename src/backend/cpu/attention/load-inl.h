@@ -89,22 +89,6 @@ void load_tile(const AttentionProblem& problem, const FlashItem& item, const Ten
   }
 }
 
-// Asks for the rows of K and V in a range of keys, for all KV heads of the item.
-template <class T>
-void prefetch_keys(const AttentionProblem& problem, const FlashItem& item, IndexRange keys) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
-  for (const TensorView* view : {&problem.k, &problem.v}) {
-    const std::int64_t dim = view == &problem.k ? problem.dim_qk : problem.dim_v;
-    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
-      const T* row = static_cast<const T*>(view->data) +
-                     kv_offset(problem, *view, item.request, key) + item.kv_head * view->strides[2];
-      for (int head = 0; head < item.heads; ++head, row += view->strides[2]) {
-        for (std::int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i, 0, 2);
-      }
-    }
-  }
-}
-
 // Whether all of x[0..n) are finite; n is a multiple of kMaxLanes.
 inline bool all_finite(const float* x, std::int64_t n) {
   const hn::ScalableTag<float> d;

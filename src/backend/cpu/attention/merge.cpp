@@ -15,7 +15,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/attention/merge.h"
+#include "backend/cpu/attention/launch.h"
 #include "backend/cpu/simd_convert-inl.h"
 #include "core/element.h"
 

@@ -39,7 +39,8 @@ T* take(std::byte* base, std::size_t* used, std::int64_t count) {
 int heads_per_item(const AttentionProblem& problem, std::int64_t tile_rows, std::int64_t parts,
                    int num_threads) {
   if (tile_rows > kFewRows) return 1;
-  const std::int64_t wanted = parts * problem.heads_kv / (4 * std::max(num_threads, 1));
+  const std::int64_t items = num_threads > 1 ? 4 * num_threads : 1;
+  const std::int64_t wanted = parts * problem.heads_kv / items;
   const std::int64_t most = std::min<std::int64_t>(kMaxItemHeads, problem.heads_kv);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
 }
