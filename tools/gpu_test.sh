@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# All GPU tests on a machine with a GPU, from a folder that tools/gpu_pack.sh made, in under ten
+# minutes; needs no compiler. Writes SUMMARY, one line a stage, and prints it:
+#
+#   FOLDER/gpu_test.sh [SUMMARY]
+#
+# Stages: kernels (launched directly), laws (every law on cuda and cudnn), cases (every case file on
+# cuda and cudnn: it must pass, or be rejected with a reason), and compute-sanitizer's memcheck,
+# racecheck and synccheck over small calls of every kernel where that program is found.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+summary=${1:-$here/summary.txt}
+logs=$(mktemp -d)
+export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# One test of each kind of kernel, small enough for the sanitizers.
+small='Decode.PageSizes:Decode.WindowsSinksAndCaps:Decode.OneLongRequestIsSplit:DeltaDecodeGpu.RulesAndGates:DeltaDecodeGpu.VerifyThenCommit:DeltaDecodeGpu.PoolsSlotsAndSkips:*Append*:*Merge*:Ptx.*'
+passed=0
+failed=0
+
+say() { echo "$*" | tee -a "$summary"; }
+
+# stage NAME SECONDS COMMAND...: one line about it, and the end of its log where it fails.
+stage() {
+  local name=$1 limit=$2 start=$SECONDS log=$logs/$1.log
+  shift 2
+  if timeout "$limit" "$@" > "$log" 2>&1; then
+    passed=$((passed + 1))
+    say "$(printf '%-12s ok      %4d s  %s' "$name" $((SECONDS - start)) "$(short "$log")")"
+    return
+  fi
+  failed=$((failed + 1))
+  say "$(printf '%-12s FAILED  %4d s  %s' "$name" $((SECONDS - start)) "$(short "$log")")"
+  grep -aE '^\[  FAILED  \]|^miss|^error|ERROR SUMMARY|Failure|========= [A-Z]' "$log" |
+    cut -c 1-300 | head -n 60 | tee -a "$summary"
+  tail -n 15 "$log" | cut -c 1-300 | tee -a "$summary"
+}
+
+short() {
+  grep -aE '\[  PASSED  \]|\[  SKIPPED \] [0-9]|cases:|ERROR SUMMARY' "$1" | tr -s ' ' |
+    tr '\n' ' ' | cut -c 1-150
+}
+
+# Every case alone, so that one that is rejected (3) does not hide another that misses.
+cases() {
+  local backend=$1 ok=0 rejected=0 missed=0 file code
+  for file in "$here"/cases/*.safetensors; do
+    "$here/tilegate" run "$file" --check --backend "$backend"
+    code=$?
+    case $code in
+      0) ok=$((ok + 1)) ;;
+      3) rejected=$((rejected + 1)) ;;
+      *) missed=$((missed + 1)) ;;
+    esac
+  done
+  echo "cases: $ok passed, $missed missed, $rejected rejected"
+  [ "$missed" -eq 0 ] && [ "$ok" -gt 0 ]
+}
+
+sanitize() {
+  compute-sanitizer --tool "$1" --error-exitcode 9 "$here/gpu_tests" --gtest_filter="$small"
+}
+
+: > "$summary"
+export here small
+export -f cases sanitize
+say "date    $(date -u +%Y-%m-%dT%H:%MZ)"
+say "machine $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>&1 | head -n 1)"
+say "build   $("$here/tilegate" info 2>&1 | tr '\n' ';' | tr -s ' ' | cut -c 1-400)"
+stage kernels 150 "$here/gpu_tests"
+stage laws 200 "$here/op_tests" --gtest_filter='*/cuda:*/cudnn'
+stage cases-cuda 60 bash -c 'cases cuda'
+stage cases-cudnn 90 bash -c 'cases cudnn'
+if command -v compute-sanitizer > /dev/null; then
+  for tool in memcheck racecheck synccheck; do stage "$tool" 120 bash -c "sanitize $tool"; done
+else
+  say "compute-sanitizer is not on PATH: memcheck, racecheck and synccheck were not run"
+fi
+say "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
