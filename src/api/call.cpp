@@ -98,7 +98,16 @@ Result<Plan> plan(const Problem& problem, Context& context) {
   }
   auto data = make_plan(problem.shared(), context.impl().facts, all_candidates());
   if (!data.ok()) return data.status();
-  return Plan(*std::move(data));
+  const PlanData& made = **data;
+  if (made.chosen->prepare == nullptr || requested_backend(made.problem->op) == Backend::kAuto) {
+    return Plan(*std::move(data));
+  }
+  Result<Schedule> schedule =
+      made.chosen->prepare({made.problem->op, made.schedule, made.facts, context.impl().resources});
+  if (!schedule.ok()) return schedule.status();
+  auto prepared = std::make_shared<PlanData>(made);
+  prepared->schedule = *std::move(schedule);
+  return Plan(std::shared_ptr<const PlanData>(std::move(prepared)));
 }
 
 Status check_values(const Problem& problem, const CallArgs& args) {

@@ -9,6 +9,10 @@
 #include "backend/cuda/candidates.h"
 #include "backend/cuda/device.h"
 #endif
+#ifdef TILEGATE_HAVE_CUDNN
+#include "backend/cudnn/candidates.h"
+#include "backend/cudnn/device.h"
+#endif
 
 namespace tilegate {
 namespace {
@@ -22,6 +26,9 @@ std::vector<const Candidate*> collect() {
   add(cpu_linear_candidates());
 #ifdef TILEGATE_HAVE_CUDA
   add(cuda_candidates());
+#endif
+#ifdef TILEGATE_HAVE_CUDNN
+  add(cudnn_candidates());
 #endif
   add(reference_attention_candidates());
   add(reference_linear_candidates());
@@ -39,6 +46,26 @@ BackendInfo cuda_info() {
 #endif
 }
 
+void add_cudnn_facts([[maybe_unused]] DeviceFacts& facts) {
+#ifdef TILEGATE_HAVE_CUDNN
+  CudnnFacts found = cudnn_facts();
+  facts.cudnn_version = found.version;
+  facts.cudnn_missing = std::move(found.missing);
+#else
+  facts.cudnn_missing = "not built: " TILEGATE_CUDNN_REASON;
+#endif
+}
+
+BackendInfo cudnn_info() {
+#ifdef TILEGATE_HAVE_CUDNN
+  const CudnnFacts found = cudnn_facts();
+  if (found.version == 0) return {"cudnn", false, found.missing};
+  return {"cudnn", true, fmt::format("cuDNN {}", found.text)};
+#else
+  return {"cudnn", false, "not built: " TILEGATE_CUDNN_REASON};
+#endif
+}
+
 }  // namespace
 
 const std::vector<const Candidate*>& all_candidates() {
@@ -49,7 +76,9 @@ const std::vector<const Candidate*>& all_candidates() {
 Result<DeviceFacts> device_facts(Device device, int num_threads) {
   if (device.type == DeviceType::kCuda) {
 #ifdef TILEGATE_HAVE_CUDA
-    return cuda_device_facts(device.index);
+    Result<DeviceFacts> facts = cuda_device_facts(device.index);
+    if (facts.ok()) add_cudnn_facts(*facts);
+    return facts;
 #else
     return invalid("device must be cpu in a build without CUDA ({}), got cuda:{}",
                    TILEGATE_CUDA_REASON, device.index);
@@ -67,7 +96,7 @@ std::vector<BackendInfo> backends() {
       {"reference", true, "fp64 definition"},
       {"cpu", true, cpu_isa_name()},
       cuda_info(),
-      {"cudnn", false, "not built"},
+      cudnn_info(),
   };
 }
 

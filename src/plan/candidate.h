@@ -10,6 +10,7 @@
 
 #include "core/resources.h"
 #include "problem/problem.h"
+#include "tilegate/status.h"
 
 namespace tilegate {
 
@@ -37,6 +38,14 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
+// What `prepare` gets: the problem has no pointers.
+struct Preparation {
+  const Operation& problem;
+  const Schedule& schedule;
+  const DeviceFacts& facts;
+  Resources& resources;
+};
+
 struct Launch {
   const Operation& call;  // with the caller's pointers
   const Schedule& schedule;
@@ -57,6 +66,9 @@ struct Candidate {
   double (*cost_us)(const Operation&, const DeviceFacts&) = nullptr;
   Schedule (*schedule)(const Operation&, const DeviceFacts&) = nullptr;
   Status (*launch)(const Launch&) = nullptr;
+  // Optional: what a first launch would do, done at the plan of a backend that was asked for by
+  // name, so that its refusal is the plan's. May sharpen the schedule.
+  Result<Schedule> (*prepare)(const Preparation&) = nullptr;
 };
 
 }  // namespace tilegate

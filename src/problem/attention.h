@@ -27,6 +27,8 @@ struct AttentionProblem {
   std::int64_t uniform_kv_len = -1;
   std::int64_t max_qo_len = 0;  // upper bounds: declared, else what the shapes allow
   std::int64_t max_kv_len = 0;
+  bool max_qo_len_declared = false;
+  bool max_kv_len_declared = false;
   std::int64_t page_size = 0;  // 0: not paged
 
   float scale = 1.0f;

@@ -167,6 +167,8 @@ Status fill_extras(const Extras& extras, AttentionProblem& p) {
 void fill_derived(const AttentionOptions& options, AttentionProblem& p) {
   p.scale =
       static_cast<float>(options.scale.value_or(1.0 / std::sqrt(static_cast<double>(p.dim_qk))));
+  p.max_qo_len_declared = options.max_qo_len > 0;
+  p.max_kv_len_declared = options.max_kv_len > 0;
   if (p.uniform_qo_len >= 0) {
     p.max_qo_len = p.uniform_qo_len;
   } else {

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# Finds the headers of cuDNN and cudnn-frontend and decides whether the cuDNN backend is built:
+# TILEGATE_CUDNN_ENABLED. Only headers are needed; the library is opened at run time. With ON the
+# frontend may also be the pinned one that tools/bootstrap.sh unpacks into .deps/cudnn.
+set(TILEGATE_CUDNN_ENABLED OFF)
+set(TILEGATE_CUDNN_REASON "switched off by TILEGATE_CUDNN=OFF")
+if(NOT TILEGATE_CUDNN STREQUAL "OFF")
+  if(TILEGATE_CUDA_ENABLED)
+    set(pinned "")
+    if(TILEGATE_CUDNN STREQUAL "ON")
+      set(pinned ${PROJECT_SOURCE_DIR}/.deps/cudnn/include)
+    endif()
+    find_path(TILEGATE_CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_path(TILEGATE_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+      HINTS ${CUDAToolkit_INCLUDE_DIRS} ${pinned})
+    if(NOT TILEGATE_CUDNN_INCLUDE_DIR)
+      set(TILEGATE_CUDNN_REASON "cudnn.h was not found")
+    elseif(NOT TILEGATE_CUDNN_FRONTEND_INCLUDE_DIR)
+      set(TILEGATE_CUDNN_REASON "cudnn_frontend.h was not found")
+    else()
+      set(TILEGATE_CUDNN_ENABLED ON)
+    endif()
+  else()
+    set(TILEGATE_CUDNN_REASON "it needs the CUDA backend (${TILEGATE_CUDA_REASON})")
+  endif()
+  if(TILEGATE_CUDNN STREQUAL "ON" AND NOT TILEGATE_CUDNN_ENABLED)
+    message(FATAL_ERROR "TILEGATE_CUDNN=ON, but ${TILEGATE_CUDNN_REASON}")
+  endif()
+endif()
+message(STATUS "tilegate: cuDNN backend ${TILEGATE_CUDNN_ENABLED}")

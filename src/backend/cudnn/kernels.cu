@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// prepare: lengths in int32, offsets in elements, page tables of the exact width.
+//   One thread an element of the largest output, strided over the grid; bound by launch latency.
+// finish: rows that see no key get o = 0 and lse = -inf (or the sink alone), cuDNN's natural lse
+//   gets the caller's base. One thread a (row, head); touches o only where a row is empty.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cudnn/kernels.h"
+
+namespace tilegate::cudnn {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::int64_t kMaxBlocks = 1 << 20;
+constexpr std::uint16_t kNanBits = 0x7fff;  // in both 16-bit formats
+
+__device__ std::int64_t load(const IndexArray& array, std::int64_t i) {
+  if (array.wide) return static_cast<const std::int64_t*>(array.data)[i * array.stride];
+  return static_cast<const std::int32_t*>(array.data)[i * array.stride];
+}
+
+__device__ std::int64_t first_row(const LengthSource& source, std::int64_t b) {
+  return source.rows_each >= 0 ? b * source.rows_each : load(source.qo_indptr, b);
+}
+
+__device__ std::int64_t key_count(const LengthSource& source, std::int64_t b) {
+  if (source.keys_each >= 0) return source.keys_each;
+  if (source.kv_lens.data != nullptr) return load(source.kv_lens, b);
+  const std::int64_t span = load(source.kv_indptr, b + 1) - load(source.kv_indptr, b);
+  if (source.page_size == 0 || span <= 0) return span;
+  return (span - 1) * source.page_size + load(source.kv_last_page_len, b);
+}
+
+// A request past the declared maximum must not lead cuDNN past its page table.
+__device__ std::int64_t safe_key_count(const LengthSource& source, std::int64_t b) {
+  const std::int64_t keys = key_count(source, b);
+  return keys <= source.max_keys ? keys : 0;
+}
+
+__device__ void write_offset(std::int64_t* out, std::int64_t b, std::int64_t value) {
+  if (out != nullptr) out[b] = value;
+}
+
+__device__ void prepare_request(const PrepareParams& p, std::int64_t b) {
+  const bool is_end = b == p.lengths.batch;
+  if (p.q_offsets != nullptr) {
+    const std::int64_t row = first_row(p.lengths, b);
+    write_offset(p.q_offsets, b, row * p.q_row);
+    write_offset(p.o_offsets, b, row * p.o_row);
+    write_offset(p.lse_offsets, b, row * p.lse_row);
+  }
+  if (p.k_offsets != nullptr) {
+    const std::int64_t key = load(p.lengths.kv_indptr, b);
+    write_offset(p.k_offsets, b, key * p.k_row);
+    write_offset(p.v_offsets, b, key * p.v_row);
+  }
+  if (is_end || p.q_lens == nullptr) return;
+  const std::int64_t rows = first_row(p.lengths, b + 1) - first_row(p.lengths, b);
+  p.q_lens[b] = static_cast<std::int32_t>(rows);
+  p.kv_lens[b] = static_cast<std::int32_t>(safe_key_count(p.lengths, b));
+}
+
+// Entries past a request's pages may be anything in the caller's table. Tiles read them, so they
+// become a page of the request again.
+__device__ std::int32_t page_entry(const PrepareParams& p, std::int64_t b, std::int64_t column) {
+  const std::int64_t keys = safe_key_count(p.lengths, b);
+  if (keys <= 0) return 0;
+  const std::int64_t last = (keys - 1) / p.lengths.page_size;
+  const std::int64_t ordinal = column < last ? column : last;
+  if (p.kv_indices.data != nullptr) {
+    return static_cast<std::int32_t>(load(p.kv_indices, load(p.lengths.kv_indptr, b) + ordinal));
+  }
+  IndexArray row = p.block_tables;
+  const std::int64_t begin = b * row.row_stride * (row.wide ? 8 : 4);
+  row.data = static_cast<const char*>(row.data) + begin;
+  return static_cast<std::int32_t>(load(row, ordinal));
+}
+
+__global__ void __launch_bounds__(kThreads) prepare_kernel(const PrepareParams p) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t b = first; b <= p.lengths.batch; b += step) prepare_request(p, b);
+  if (p.sinks_out != nullptr) {
+    for (std::int64_t h = first; h < p.heads_q; h += step) {
+      p.sinks_out[h] = p.sinks_in[h * p.sink_stride];
+    }
+  }
+  for (std::int64_t i = first; i < p.lengths.batch * p.table_width; i += step) {
+    p.page_table[i] = page_entry(p, i / p.table_width, i % p.table_width);
+  }
+}
+
+struct RowPlace {
+  std::int64_t request = -1;  // -1: past the last offset
+  std::int64_t row = 0;       // of the request
+  std::int64_t rows = 0;      // the request has
+};
+
+__device__ RowPlace place_of(const LengthSource& source, std::int64_t row) {
+  if (source.rows_each >= 0) {
+    return {row / source.rows_each, row % source.rows_each, source.rows_each};
+  }
+  if (row >= load(source.qo_indptr, source.batch)) return {};
+  std::int64_t low = 0;
+  std::int64_t high = source.batch;  // indptr[low] <= row < indptr[high]
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (load(source.qo_indptr, middle) <= row ? low : high) = middle;
+  }
+  const std::int64_t begin = load(source.qo_indptr, low);
+  return {low, row - begin, load(source.qo_indptr, low + 1) - begin};
+}
+
+__device__ bool sees_no_key(const FinishParams& p, const RowPlace& place, std::int64_t keys) {
+  const std::int64_t diagonal = place.row + keys - place.rows;
+  std::int64_t begin = 0;
+  std::int64_t end = keys;
+  if (p.left >= 0 && diagonal - p.left > 0) begin = diagonal - p.left;
+  if (p.right >= 0 && p.right < keys - diagonal) end = diagonal + p.right + 1;
+  return end <= begin;
+}
+
+__device__ void fill_output(const FinishParams& p, const RowPlace& place, std::int64_t row,
+                            std::int64_t head, std::uint16_t bits) {
+  const bool equal = p.lengths.rows_each >= 0;
+  std::uint16_t* out = p.o + head * p.o_strides.head;
+  out += equal ? place.request * p.o_strides.batch + place.row * p.o_strides.row
+               : row * p.o_strides.row;
+  for (std::int64_t d = 0; d < p.dim_v; ++d) out[d] = bits;
+}
+
+__global__ void __launch_bounds__(kThreads) finish_kernel(const FinishParams p) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  const std::int64_t count = p.total_rows * p.heads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
+    const std::int64_t row = i / p.heads;
+    const std::int64_t head = i % p.heads;
+    const RowPlace place = place_of(p.lengths, row);
+    if (place.request < 0) continue;
+    const std::int64_t keys = key_count(p.lengths, place.request);
+    const bool too_long = keys > p.lengths.max_keys;
+    const bool empty = !too_long && sees_no_key(p, place, keys);
+    if (too_long || empty) fill_output(p, place, row, head, too_long ? kNanBits : 0);
+    if (p.lse == nullptr) continue;
+    float* lse = p.lse + head * p.lse_strides.head;
+    lse += p.lengths.rows_each >= 0
+               ? place.request * p.lse_strides.batch + place.row * p.lse_strides.row
+               : row * p.lse_strides.row;
+    float value = *lse;
+    if (empty) value = p.sinks != nullptr ? p.sinks[head * p.sink_stride] : -INFINITY;
+    if (too_long) value = NAN;
+    *lse = value * p.lse_scale;
+  }
+}
+
+unsigned blocks_for(std::int64_t threads) {
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>((threads + kThreads - 1) / kThreads, 1, kMaxBlocks));
+}
+
+}  // namespace
+
+cudaError_t launch_prepare(const PrepareParams& params, cudaStream_t stream) {
+  const std::int64_t table = params.lengths.batch * params.table_width;
+  const std::int64_t threads = std::max({params.lengths.batch + 1, table, params.heads_q});
+  prepare_kernel<<<blocks_for(threads), kThreads, 0, stream>>>(params);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_finish(const FinishParams& params, cudaStream_t stream) {
+  const std::int64_t threads = params.total_rows * params.heads;
+  finish_kernel<<<blocks_for(threads), kThreads, 0, stream>>>(params);
+  return cudaGetLastError();
+}
+
+}  // namespace tilegate::cudnn
