@@ -37,7 +37,6 @@ struct Gemm {
 template <Init kInit, Sign kSign, int kRows, int kVecs>
 HWY_INLINE void gemm_tile(const Gemm& g, std::int64_t row) {
   Vec acc[kRows][kVecs];
-  const float* in = g.c_in + row * g.ldc;
   TILEGATE_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     TILEGATE_UNROLL(4)
@@ -45,7 +44,7 @@ HWY_INLINE void gemm_tile(const Gemm& g, std::int64_t row) {
       if constexpr (kInit == Init::kZero) {
         acc[r][n] = hn::Zero(F32());
       } else {
-        acc[r][n] = load(in + r * g.ldc + n * kLanes);
+        acc[r][n] = load(g.c_in + (row + r) * g.ldc + n * kLanes);
         if constexpr (kInit == Init::kScale) {
           acc[r][n] = hn::Mul(acc[r][n], splat(g.scale[row + r]));
         }

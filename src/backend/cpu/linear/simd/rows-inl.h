@@ -26,7 +26,6 @@ using F32 = hn::ScalableTag<float>;
 using Vec = hn::Vec<F32>;
 inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(F32()));
 inline constexpr std::int64_t kPanel = 2 * kLanes;
-inline constexpr bool kWide = kLanes >= 4;  // false: the one-lane fallback
 
 HWY_INLINE Vec load(const float* p) { return hn::LoadU(F32(), p); }
 HWY_INLINE void store(Vec x, float* p) { hn::StoreU(x, F32(), p); }
