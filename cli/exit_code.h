@@ -11,10 +11,11 @@ namespace tilegate::cli {
 
 enum class ExitCode : int {
   kOk = 0,
-  kMiss = 1,         // a check misses
-  kMalformed = 2,    // usage, a file that cannot be read or is malformed, invalid_argument
-  kUnsupported = 3,  // a backend rejects
-  kFailure = 4,      // CUDA, cuDNN, communication or memory
+  kMiss = 1,           // a check misses
+  kMalformed = 2,      // usage, a file that cannot be read or is malformed, invalid_argument
+  kUnsupported = 3,    // a backend rejects
+  kFailure = 4,        // CUDA, cuDNN, communication or memory
+  kInterrupted = 130,  // Ctrl-C, as a shell counts it
 };
 
 constexpr ExitCode exit_code(StatusCode code) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <new>
 
+#include "cli/bench_flags.h"
 #include "cli/verbs.h"
 #include "tilegate/context.h"
 
@@ -21,12 +22,14 @@ struct CommandLine {
   CLI::App* info = nullptr;
   tilegate::cli::RunOptions run_options;
   tilegate::cli::ExplainOptions explain_options;
+  tilegate::cli::BenchOptions bench_options;
 
   CommandLine() {
     app.require_subcommand(1);
     app.set_version_flag("--version", tilegate::version());
     add_run();
     add_explain();
+    tilegate::cli::add_bench(app, bench_options);
     info = app.add_subcommand("info", "Print version, backends and environment");
   }
 
@@ -59,6 +62,12 @@ struct CommandLine {
   }
 };
 
+std::string typed(int argc, char** argv) {
+  std::string text = "tilegate";
+  for (int i = 1; i < argc; ++i) text += std::string(" ") + argv[i];
+  return text;
+}
+
 ExitCode dispatch(int argc, char** argv) {
   CommandLine line;
   try {
@@ -67,6 +76,10 @@ ExitCode dispatch(int argc, char** argv) {
     return line.app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kMalformed;
   }
   if (line.run->parsed()) return tilegate::cli::run(line.run_options);
+  if (!line.bench_options.family.empty()) {
+    line.bench_options.command = typed(argc, argv);
+    return tilegate::cli::bench(line.bench_options);
+  }
   if (line.explain->parsed()) return tilegate::cli::explain(line.explain_options);
   return tilegate::cli::info();
 }

@@ -56,7 +56,7 @@ ROOMS = {
     "src/kernel/linear/": ["src/kernel/ptx/", "src/kernel/tile/", "src/kernel/pipe/"],
     "src/api/": [*LOWER, "src/plan/", "src/parallel/", *BACKEND_FACES],
     "io/": [PUBLIC],
-    "cli/": [PUBLIC, "io/"],
+    "cli/": [PUBLIC, "io/", "bench/"],
     "python/": [PUBLIC],
     "bench/": [PUBLIC, "io/"],
     "examples/": [PUBLIC, "io/"],
@@ -67,6 +67,7 @@ ROOMS = {
     "tests/examples/": [PUBLIC, "examples/"],
     "tests/fail/": [PUBLIC],
     "tests/cli/": [PUBLIC, "io/", "cli/"],
+    "tests/bench/": [PUBLIC, "bench/", "tests/cli/program.h"],
     "tests/": [PUBLIC, "io/"],
 }
 CUDA_ROOMS = ["src/backend/cuda/", "src/backend/cudnn/", "src/kernel/", "tests/op/harness/",

@@ -3,8 +3,10 @@
 // own: benchmarks, tests, servers. On the CPU work runs at once and a recording calls it again.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
+#include "tilegate/device_memory.h"
 #include "tilegate/status.h"
 #include "tilegate/tensor.h"
 
@@ -29,6 +31,13 @@ class Stream {
   void* handle_ = nullptr;
   Device device_;
 };
+
+// Put on the stream and return at once, within a recording too; the CPU does them before it
+// returns. Errors: invalid_argument when the bytes pass the end of a buffer; cuda.
+Status enqueue_fill(const Stream& stream, DeviceBuffer& buffer, unsigned char byte);
+// The first `bytes` of `source` go to `destination` from byte `offset` on; they must not overlap.
+Status enqueue_copy(const Stream& stream, DeviceBuffer& destination, const DeviceBuffer& source,
+                    std::size_t bytes, std::size_t offset = 0);
 
 using Work = std::function<Status()>;
 

@@ -3,6 +3,7 @@
 #include "tilegate/device_timing.h"
 
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "core/message.h"
@@ -20,6 +21,8 @@ Status no_cuda() {
 Result<void*> cuda_stream_create(int) { return no_cuda(); }
 void cuda_stream_destroy(void*) {}
 Status cuda_stream_synchronize(void*) { return no_cuda(); }
+Status cuda_enqueue_fill(void*, void*, int, std::size_t) { return no_cuda(); }
+Status cuda_enqueue_copy(void*, void*, const void*, std::size_t) { return no_cuda(); }
 Result<void*> cuda_capture(void*, const Work&) { return no_cuda(); }
 Status cuda_replay(void*, void*) { return no_cuda(); }
 void cuda_forget_capture(void*) {}
@@ -52,6 +55,30 @@ Stream::~Stream() {
 
 Status Stream::synchronize() const {
   return handle_ != nullptr ? cuda_stream_synchronize(handle_) : Status();
+}
+
+Status enqueue_fill(const Stream& stream, DeviceBuffer& buffer, unsigned char byte) {
+  if (buffer.bytes() == 0) return {};
+  if (on_gpu(stream)) {
+    return cuda_enqueue_fill(stream.handle(), buffer.data(), byte, buffer.bytes());
+  }
+  return buffer.fill(byte);
+}
+
+Status enqueue_copy(const Stream& stream, DeviceBuffer& destination, const DeviceBuffer& source,
+                    std::size_t bytes, std::size_t offset) {
+  if (bytes > source.bytes()) {
+    return invalid("bytes must be at most the source's {}, got {}", source.bytes(), bytes);
+  }
+  if (offset > destination.bytes() || bytes > destination.bytes() - offset) {
+    return invalid("bytes at offset {} must end within the destination's {}, got {}", offset,
+                   destination.bytes(), bytes);
+  }
+  if (bytes == 0) return {};
+  std::byte* to = static_cast<std::byte*>(destination.data()) + offset;
+  if (on_gpu(stream)) return cuda_enqueue_copy(stream.handle(), to, source.data(), bytes);
+  std::memcpy(to, source.data(), bytes);
+  return {};
 }
 
 Result<Recording> Recording::capture(const Stream& stream, const Work& work) {

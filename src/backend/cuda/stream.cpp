@@ -47,6 +47,17 @@ Status cuda_stream_synchronize(void* stream) {
   return cuda_status(cudaStreamSynchronize(as_stream(stream)), "waiting for a stream");
 }
 
+Status cuda_enqueue_fill(void* stream, void* destination, int byte, std::size_t bytes) {
+  return cuda_status(cudaMemsetAsync(destination, byte, bytes, as_stream(stream)),
+                     "filling memory");
+}
+
+Status cuda_enqueue_copy(void* stream, void* destination, const void* source, std::size_t bytes) {
+  return cuda_status(
+      cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, as_stream(stream)),
+      "copying memory");
+}
+
 Result<void*> cuda_capture(void* stream, const Work& work) {
   TILEGATE_RETURN_IF_ERROR(
       cuda_status(cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeThreadLocal),

@@ -10,6 +10,10 @@ Result<void*> cuda_stream_create(int device);
 void cuda_stream_destroy(void* stream);
 Status cuda_stream_synchronize(void* stream);
 
+// In stream order; the calls return at once.
+Status cuda_enqueue_fill(void* stream, void* destination, int byte, std::size_t bytes);
+Status cuda_enqueue_copy(void* stream, void* destination, const void* source, std::size_t bytes);
+
 // Captures what `work` launches on `stream` and instantiates it.
 Result<void*> cuda_capture(void* stream, const Work& work);
 Status cuda_replay(void* graph, void* stream);
