@@ -46,7 +46,7 @@ BackendInfo cuda_info() {
 #endif
 }
 
-void add_cudnn_facts([[maybe_unused]] DeviceFacts& facts) {
+[[maybe_unused]] void add_cudnn_facts(DeviceFacts& facts) {
 #ifdef TILEGATE_HAVE_CUDNN
   CudnnFacts found = cudnn_facts();
   facts.cudnn_version = found.version;
