@@ -118,6 +118,35 @@ TEST_F(Cudnn, DeclaredMaximaMakeRaggedDense) {
   expect_case(c);
 }
 
+TEST_F(Cudnn, EqualRowsWithUnequalKeysAndTheReverse) {
+  PrefillShape rows{.qo_lens = {64, 64}, .kv_lens = {96, 40}, .spare_rows = 0};
+  rows.options.max_qo_len = 64;
+  expect_reference(rows);
+  PrefillShape keys{.qo_lens = {64, 20}, .kv_lens = {96, 96}, .spare_rows = 0};
+  keys.options.max_kv_len = 96;
+  expect_reference(keys);
+  PrefillShape one{.qo_lens = {1, 1}, .kv_lens = {96, 40}, .spare_rows = 0};
+  one.options.max_qo_len = 1;
+  expect_reference(one);
+}
+
+// One row and a sink: ragged inside, whatever the batch stride is.
+TEST_F(Cudnn, DenseOneRowWithSinksKeepsItsBatchStride) {
+  PrefillShape shape{
+      .form = PrefillForm::kDense, .qo_lens = {1, 1, 1}, .kv_lens = {70, 70, 70}, .sinks = true};
+  shape.batch_gap = 1;
+  expect_reference(shape);
+}
+
+// A request of NaN spoils its own rows alone.
+TEST_F(Cudnn, NeighboursOfNanStayClean) {
+  for (const bool causal : {false, true}) {
+    PrefillShape shape{.qo_lens = {30, 20, 40}, .kv_lens = {70, 50, 90}, .nan_request = 1};
+    shape.options.causal = causal;
+    expect_reference(shape);
+  }
+}
+
 TEST_F(Cudnn, OneRowPerRaggedRequest) {
   PrefillShape shape{.qo_lens = {1, 0, 1}, .kv_lens = {40, 3, 300}};
   shape.options.max_qo_len = 1;

@@ -18,10 +18,12 @@ struct PrefillShape {
   int dim = 128;
   int dim_v = 0;    // 0: dim; not with pages
   int row_gap = 0;  // elements between the rows of q, k and v (packed projections); not with pages
+  int batch_gap = 0;   // rows between the requests of a dense q
   int spare_rows = 3;  // not when dense
   int page_size = 16;
   DType dtype = DType::kBFloat16;
   DType index = DType::kInt32;
+  int nan_request = -1;  // its values are NaN; not with pages
   bool sinks = false;
   bool lse = true;
   AttentionOptions options{};
@@ -34,10 +36,19 @@ class PrefillCase {
     options = shape.options;
     const int dim_v = shape.dim_v > 0 ? shape.dim_v : shape.dim;
     rows_ = sum(shape.qo_lens) + spare();
+    const auto batch = static_cast<std::int64_t>(shape.qo_lens.size());
     keys_ = sum(shape.kv_lens) + spare();
-    q_ = filled(rows_, shape.heads_q, shape.dim, sum(shape.qo_lens));
+    const std::int64_t gaps = batch * shape.batch_gap;
+    q_ = filled(rows_ + gaps, shape.heads_q, shape.dim, sum(shape.qo_lens) + gaps);
     k_ = filled(keys_, shape.heads_kv, shape.dim, sum(shape.kv_lens));
     v_ = filled(keys_, shape.heads_kv, dim_v, sum(shape.kv_lens));
+    for (std::int64_t i = 0; shape.nan_request >= 0 && i < v_.shape().numel(); ++i) {
+      const std::int64_t row = i / (shape.heads_kv * (dim_v + shape.row_gap));
+      const auto begin = shape.kv_lens.begin();
+      const std::int64_t first = std::accumulate(begin, begin + shape.nan_request, 0);
+      if (row < first || row >= first + shape.kv_lens[shape.nan_request]) continue;
+      v_.set(i, std::numeric_limits<float>::quiet_NaN());
+    }
     o_ = Tensor(shape.dtype, {rows_, shape.heads_q, dim_v});
     lse_ = Tensor(DType::kFloat32, {rows_, shape.heads_q});
     o_.fill(random_, 7.0f);  // rows of requests must be written, others must not
@@ -92,7 +103,7 @@ class PrefillCase {
   }
 
   // Without the gap, and by request when dense.
-  TensorView form(TensorView view) const {
+  TensorView form(TensorView view, int batch_gap = 0) const {
     if (view.rank == 3) view.shape[2] -= view.shape[2] > shape_.dim ? shape_.row_gap : 0;
     if (shape_.form != PrefillForm::kDense) return view;
     TensorView dense = view;
@@ -100,6 +111,7 @@ class PrefillCase {
     dense.rank = 4;
     dense.shape = {batch, view.shape[0] / batch, view.shape[1], view.shape[2]};
     dense.strides = {view.strides[0] * dense.shape[1], view.strides[0], view.strides[1], 1};
+    dense.shape[1] -= batch_gap;
     return dense;
   }
 
@@ -118,7 +130,7 @@ class PrefillCase {
       return a;
     }
     PrefillRaggedArgs a;
-    a.q = form((q_.*view)());
+    a.q = form((q_.*view)(), shape_.batch_gap);
     a.k = form((k_.*view)());
     a.v = form((v_.*view)());
     if (shape_.form == PrefillForm::kRagged) {

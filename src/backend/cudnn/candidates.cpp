@@ -47,9 +47,9 @@ double decode_cost_us(const Operation& op, const DeviceFacts& facts) {
 
 Schedule schedule(const Operation& op, const DeviceFacts& facts) {
   const auto& p = std::get<AttentionProblem>(op);
-  const cudnn::GraphForm form = cudnn::make_form(p);
+  const cudnn::GraphForm form = cudnn::make_form(p, facts);
   Schedule out;
-  out.workspace_bytes = cudnn::workspace_bound(p);
+  out.workspace_bytes = cudnn::workspace_bound(p, facts);
   out.pinned_bits = false;  // cuDNN promises the same bits for the same call, no more
   out.note = fmt::format("cuDNN {}, {} lengths, at most {} rows and {} keys a request",
                          cudnn::version_text(facts.cudnn_version),

@@ -316,14 +316,15 @@ Result<std::unique_ptr<Graph>> build_graph(void* handle, const GraphSpec& spec,
   });
 }
 
-Result<std::string> find_engine(const GraphSpec& spec, const std::string& properties) {
+Result<std::string> find_engine(const GraphSpec& spec, const DescribedDevice& device) {
   TILEGATE_RETURN_IF_ERROR(connect());
   return guarded("finding an engine", [&]() -> Result<std::string> {
-    auto device = std::make_shared<fe::DeviceProperties>();
-    TILEGATE_RETURN_IF_ERROR(to_status(device->deserialize({properties.begin(), properties.end()}),
+    auto properties = std::make_shared<fe::DeviceProperties>();
+    const std::string& text = device.properties;
+    TILEGATE_RETURN_IF_ERROR(to_status(properties->deserialize({text.begin(), text.end()}),
                                        "reading device properties"));
     fe::graph::Graph graph;
-    graph.set_device_properties(device);
+    graph.set_device_properties(properties).set_sm_version(device.compute_capability);
     Builder(graph, spec).build();
     TILEGATE_RETURN_IF_ERROR(find_engines(graph, spec, {}));
     return preferred_engine(graph, spec);

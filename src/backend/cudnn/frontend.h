@@ -62,10 +62,15 @@ void close_handle(void* handle);
 Result<std::unique_ptr<Graph>> build_graph(void* handle, const GraphSpec& spec,
                                            std::size_t max_workspace);
 
-// Whether cuDNN has an engine for the graph on a device that is described by `properties` (from
-// device_properties()), which need not be here; compiles nothing. Returns the first engine's name.
-// Errors: as build_graph.
-Result<std::string> find_engine(const GraphSpec& spec, const std::string& properties);
+// A device that need not be here.
+struct DescribedDevice {
+  int compute_capability = 0;
+  std::string properties;  // of device_properties() there
+};
+
+// Whether cuDNN has an engine for the graph on a device; compiles nothing. Returns the name of the
+// one it prefers. Errors: as build_graph.
+Result<std::string> find_engine(const GraphSpec& spec, const DescribedDevice& device);
 
 // JSON that describes the current device to find_engine(). Errors: cudnn.
 Result<std::string> device_properties(int device);

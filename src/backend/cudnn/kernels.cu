@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare: lengths in int32, offsets in elements, page tables of the exact width.
 //   One thread an element of the largest output, strided over the grid; bound by launch latency.
+// copy: paged keys and values, a request without gaps, zeros up to a tile's end. A block copies 64
+//   keys of a request in 16-byte pieces; bound by memory bandwidth.
 // finish: rows that see no key get o = 0 and lse = -inf (or the sink alone), cuDNN's natural lse
 //   gets the caller's base. One thread a (row, head); touches o only where a row is empty.
 #include <cuda_runtime_api.h>
@@ -15,7 +17,12 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr std::int64_t kMaxBlocks = 1 << 20;
-constexpr std::uint16_t kNanBits = 0x7fff;  // in both 16-bit formats
+constexpr std::int64_t kCopyKeys = 64;      // of a block
+constexpr std::int64_t kCopyBlocks = 4096;  // of all requests, about
+constexpr std::int64_t kMaxGridY = 65535;
+constexpr std::int64_t kZeroMultiple = 128;  // keys of the largest tile of an engine
+constexpr unsigned kPiece = 8;               // elements of 16 bytes
+constexpr std::uint16_t kNanBits = 0x7fff;   // in both 16-bit formats
 
 __device__ std::int64_t load(const IndexArray& array, std::int64_t i) {
   if (array.wide) return static_cast<const std::int64_t*>(array.data)[i * array.stride];
@@ -24,6 +31,12 @@ __device__ std::int64_t load(const IndexArray& array, std::int64_t i) {
 
 __device__ std::int64_t first_row(const LengthSource& source, std::int64_t b) {
   return source.rows_each >= 0 ? b * source.rows_each : load(source.qo_indptr, b);
+}
+
+// Where a request's rows start in a tensor.
+__device__ std::int64_t first_element(const LengthSource& source, const Strides& strides,
+                                      std::int64_t b) {
+  return source.rows_each >= 0 ? b * strides.batch : load(source.qo_indptr, b) * strides.row;
 }
 
 __device__ std::int64_t key_count(const LengthSource& source, std::int64_t b) {
@@ -44,23 +57,21 @@ __device__ void write_offset(std::int64_t* out, std::int64_t b, std::int64_t val
   if (out != nullptr) out[b] = value;
 }
 
-__device__ void prepare_request(const PrepareParams& p, std::int64_t b) {
-  const bool is_end = b == p.lengths.batch;
-  if (p.q_offsets != nullptr) {
-    const std::int64_t row = first_row(p.lengths, b);
-    write_offset(p.q_offsets, b, row * p.q_row);
-    write_offset(p.o_offsets, b, row * p.o_row);
-    write_offset(p.lse_offsets, b, row * p.lse_row);
+// First key of a request among all keys: ragged, or where its copy starts.
+__device__ std::int64_t first_key(const LengthSource& source, std::int64_t b) {
+  if (source.page_size == 0) return load(source.kv_indptr, b);
+  if (source.kv_lens.data != nullptr) return b * source.max_keys;
+  return load(source.kv_indptr, b) * source.page_size;
+}
+
+__device__ std::int64_t page_of(const LengthSource& source, const PageSource& pages, std::int64_t b,
+                                std::int64_t ordinal) {
+  if (pages.kv_indices.data != nullptr) {
+    return load(pages.kv_indices, load(source.kv_indptr, b) + ordinal);
   }
-  if (p.k_offsets != nullptr) {
-    const std::int64_t key = load(p.lengths.kv_indptr, b);
-    write_offset(p.k_offsets, b, key * p.k_row);
-    write_offset(p.v_offsets, b, key * p.v_row);
-  }
-  if (is_end || p.q_lens == nullptr) return;
-  const std::int64_t rows = first_row(p.lengths, b + 1) - first_row(p.lengths, b);
-  p.q_lens[b] = static_cast<std::int32_t>(rows);
-  p.kv_lens[b] = static_cast<std::int32_t>(safe_key_count(p.lengths, b));
+  IndexArray row = pages.block_tables;
+  row.data = static_cast<const char*>(row.data) + b * row.row_stride * (row.wide ? 8 : 4);
+  return load(row, ordinal);
 }
 
 // Entries past a request's pages may be anything in the caller's table. Tiles read them, so they
@@ -69,14 +80,25 @@ __device__ std::int32_t page_entry(const PrepareParams& p, std::int64_t b, std::
   const std::int64_t keys = safe_key_count(p.lengths, b);
   if (keys <= 0) return 0;
   const std::int64_t last = (keys - 1) / p.lengths.page_size;
-  const std::int64_t ordinal = column < last ? column : last;
-  if (p.kv_indices.data != nullptr) {
-    return static_cast<std::int32_t>(load(p.kv_indices, load(p.lengths.kv_indptr, b) + ordinal));
+  return static_cast<std::int32_t>(page_of(p.lengths, p.pages, b, column < last ? column : last));
+}
+
+__device__ void prepare_request(const PrepareParams& p, std::int64_t b) {
+  const bool is_end = b == p.lengths.batch;
+  if (p.q_offsets != nullptr) {
+    write_offset(p.q_offsets, b, first_element(p.lengths, p.q, b));
+    write_offset(p.o_offsets, b, first_element(p.lengths, p.o, b));
+    write_offset(p.lse_offsets, b, first_element(p.lengths, p.lse, b));
   }
-  IndexArray row = p.block_tables;
-  const std::int64_t begin = b * row.row_stride * (row.wide ? 8 : 4);
-  row.data = static_cast<const char*>(row.data) + begin;
-  return static_cast<std::int32_t>(load(row, ordinal));
+  if (p.k_offsets != nullptr) {
+    const std::int64_t key = first_key(p.lengths, b);
+    write_offset(p.k_offsets, b, key * p.k_row);
+    write_offset(p.v_offsets, b, key * p.v_row);
+  }
+  if (is_end || p.q_lens == nullptr) return;
+  const std::int64_t rows = first_row(p.lengths, b + 1) - first_row(p.lengths, b);
+  p.q_lens[b] = static_cast<std::int32_t>(rows);
+  p.kv_lens[b] = static_cast<std::int32_t>(safe_key_count(p.lengths, b));
 }
 
 __global__ void __launch_bounds__(kThreads) prepare_kernel(const PrepareParams p) {
@@ -90,6 +112,52 @@ __global__ void __launch_bounds__(kThreads) prepare_kernel(const PrepareParams p
   }
   for (std::int64_t i = first; i < p.lengths.batch * p.table_width; i += step) {
     p.page_table[i] = page_entry(p, i / p.table_width, i % p.table_width);
+  }
+}
+
+// Keys of a request that its copy has room for.
+__device__ std::int64_t key_room(const LengthSource& source, std::int64_t b) {
+  if (source.kv_lens.data != nullptr) return source.max_keys;
+  return (load(source.kv_indptr, b + 1) - load(source.kv_indptr, b)) * source.page_size;
+}
+
+// Keys [begin, end) of a request's copy. Numbers within a request fit 32 bits; unrolled so that
+// several 16-byte loads are in flight.
+__device__ void copy_keys(const CopyParams& p, const CopyTensor& tensor, std::int64_t b, int begin,
+                          int end) {
+  const auto keys = static_cast<unsigned>(safe_key_count(p.lengths, b));
+  const auto heads = static_cast<unsigned>(p.heads);
+  const auto page_size = static_cast<unsigned>(p.lengths.page_size);
+  const unsigned pieces = static_cast<unsigned>(tensor.dim) / kPiece;
+  const unsigned row_pieces = heads * pieces;
+  const unsigned count = static_cast<unsigned>(end - begin) * row_pieces;
+  uint4* to = reinterpret_cast<uint4*>(tensor.to) + (first_key(p.lengths, b) + begin) * row_pieces;
+#pragma unroll 4
+  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
+    const unsigned key = static_cast<unsigned>(begin) + i / row_pieces;
+    uint4 value = {0, 0, 0, 0};
+    if (key < keys) {
+      const std::int64_t page = page_of(p.lengths, p.pages, b, key / page_size);
+      const std::uint16_t* from = tensor.from + page * tensor.page + key % page_size * tensor.slot +
+                                  i / pieces % heads * tensor.head + i % pieces * kPiece;
+      value = __ldcs(reinterpret_cast<const uint4*>(from));
+    }
+    to[i] = value;
+  }
+}
+
+// Grid: x are blocks of a request, y requests, z is k or v.
+__global__ void __launch_bounds__(kThreads) copy_kernel(const CopyParams p) {
+  for (std::int64_t b = blockIdx.y; b < p.lengths.batch; b += gridDim.y) {
+    const std::int64_t keys = safe_key_count(p.lengths, b);
+    const std::int64_t room = key_room(p.lengths, b);
+    const std::int64_t padded = (keys + kZeroMultiple - 1) / kZeroMultiple * kZeroMultiple;
+    const std::int64_t count = padded < room ? padded : room;
+    for (std::int64_t begin = blockIdx.x * kCopyKeys; begin < count;
+         begin += gridDim.x * kCopyKeys) {
+      const std::int64_t end = begin + kCopyKeys < count ? begin + kCopyKeys : count;
+      copy_keys(p, p.tensors[blockIdx.z], b, static_cast<int>(begin), static_cast<int>(end));
+    }
   }
 }
 
@@ -167,6 +235,15 @@ cudaError_t launch_prepare(const PrepareParams& params, cudaStream_t stream) {
   const std::int64_t table = params.lengths.batch * params.table_width;
   const std::int64_t threads = std::max({params.lengths.batch + 1, table, params.heads_q});
   prepare_kernel<<<blocks_for(threads), kThreads, 0, stream>>>(params);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_copy(const CopyParams& params, cudaStream_t stream) {
+  const std::int64_t chunks = (params.lengths.max_keys + kCopyKeys - 1) / kCopyKeys;
+  const std::int64_t batch = params.lengths.batch;
+  const dim3 grid(static_cast<unsigned>(std::min(chunks, kCopyBlocks / batch + 1)),
+                  static_cast<unsigned>(std::min(batch, kMaxGridY)), 2);
+  copy_kernel<<<grid, kThreads, 0, stream>>>(params);
   return cudaGetLastError();
 }
 

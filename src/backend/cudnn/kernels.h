@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two small kernels around a cuDNN graph, as the launcher sees them.
+// The small kernels around a cuDNN graph, as the launcher sees them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,11 +31,16 @@ struct LengthSource {
   IndexArray kv_lens;
 };
 
+// Which pages hold the keys of a request: one of the two.
+struct PageSource {
+  IndexArray block_tables;  // [batch, pages of a request or more]
+  IndexArray kv_indices;    // CSR, by kv_indptr
+};
+
 // Everything a graph reads besides the caller's tensors. Null outputs are not written.
 struct PrepareParams {
   LengthSource lengths;
-  IndexArray block_tables;            // [batch, table width or more]
-  IndexArray kv_indices;              // CSR pages
+  PageSource pages;
   std::int32_t* q_lens = nullptr;     // [batch]
   std::int32_t* kv_lens = nullptr;    // [batch]
   std::int64_t* q_offsets = nullptr;  // [batch + 1], in elements of its tensor, as the next four
@@ -43,13 +48,29 @@ struct PrepareParams {
   std::int64_t* lse_offsets = nullptr;
   std::int64_t* k_offsets = nullptr;
   std::int64_t* v_offsets = nullptr;
-  std::int64_t q_row = 0, o_row = 0, lse_row = 0, k_row = 0, v_row = 0;  // elements a row
-  std::int32_t* page_table = nullptr;                                    // [batch, table_width]
+  Strides q, o, lse;                   // of the caller's tensors
+  std::int64_t k_row = 0, v_row = 0;   // elements a key
+  std::int32_t* page_table = nullptr;  // [batch, table_width]
   std::int64_t table_width = 0;
   const float* sinks_in = nullptr;
   std::int64_t sink_stride = 0;
   float* sinks_out = nullptr;  // [heads_q]
   std::int64_t heads_q = 0;
+};
+
+// A paged pool and its packed copy [rows, heads, dim], in 16-bit floats.
+struct CopyTensor {
+  const std::uint16_t* from = nullptr;
+  std::uint16_t* to = nullptr;                // 16-byte aligned, as all rows of both
+  std::int64_t page = 0, slot = 0, head = 0;  // strides of the pool in elements
+  std::int64_t dim = 0;
+};
+
+struct CopyParams {
+  LengthSource lengths;
+  PageSource pages;
+  std::int64_t heads = 0;
+  CopyTensor tensors[2];  // k and v
 };
 
 // What cuDNN leaves to us in its outputs: rows without keys, and the base of lse.
@@ -70,6 +91,7 @@ struct FinishParams {
 };
 
 cudaError_t launch_prepare(const PrepareParams& params, cudaStream_t stream);
+cudaError_t launch_copy(const CopyParams& params, cudaStream_t stream);
 cudaError_t launch_finish(const FinishParams& params, cudaStream_t stream);
 
 }  // namespace tilegate::cudnn

@@ -43,6 +43,28 @@ LengthSource length_source(const AttentionProblem& p, const GraphForm& form) {
   return source;
 }
 
+PageSource page_source(const AttentionProblem& p) {
+  return {index_array(p.block_tables), index_array(p.kv_indices)};
+}
+
+CopyParams copy_params(const AttentionProblem& p, const GraphForm& form, std::byte* workspace) {
+  const auto tensor = [&](const TensorView& pool, std::size_t at) {
+    CopyTensor out;
+    out.from = static_cast<const std::uint16_t*>(pool.data);
+    out.to = reinterpret_cast<std::uint16_t*>(workspace + at);
+    out.page = pool.strides[0], out.slot = pool.strides[1], out.head = pool.strides[2];
+    out.dim = pool.shape[3];
+    return out;
+  };
+  CopyParams out;
+  out.lengths = length_source(p, form);
+  out.pages = page_source(p);
+  out.heads = p.heads_kv;
+  out.tensors[0] = tensor(p.k, form.layout.k_copy);
+  out.tensors[1] = tensor(p.v, form.layout.v_copy);
+  return out;
+}
+
 PrepareParams prepare_params(const AttentionProblem& p, const GraphForm& form,
                              std::byte* workspace) {
   const WorkspaceLayout& at = form.layout;
@@ -51,8 +73,7 @@ PrepareParams prepare_params(const AttentionProblem& p, const GraphForm& form,
   };
   PrepareParams out;
   out.lengths = length_source(p, form);
-  out.block_tables = index_array(p.block_tables);
-  out.kv_indices = index_array(p.kv_indices);
+  out.pages = page_source(p);
   if (form.spec.lengths == Lengths::kPadded) {
     out.q_lens = reinterpret_cast<std::int32_t*>(workspace + at.q_lens);
     out.kv_lens = reinterpret_cast<std::int32_t*>(workspace + at.kv_lens);
@@ -66,7 +87,7 @@ PrepareParams prepare_params(const AttentionProblem& p, const GraphForm& form,
     out.k_offsets = offsets(at.k_offsets);
     out.v_offsets = offsets(at.v_offsets);
   }
-  out.q_row = form.spec.q.row, out.o_row = form.spec.o.row, out.lse_row = form.spec.lse.row;
+  out.q = form.q, out.o = form.o, out.lse = form.lse;
   out.k_row = form.spec.k.row, out.v_row = form.spec.v.row;
   out.table_width = form.spec.table_width();
   out.page_table = reinterpret_cast<std::int32_t*>(workspace + at.page_table);
@@ -89,6 +110,10 @@ GraphBuffers graph_buffers(const AttentionProblem& p, const GraphForm& form, std
   buffers[Slot::kLse] = p.lse.data;
   buffers[Slot::kSinks] = form.copies_sinks ? workspace + at.sinks : p.sinks.data;
   if (!form.prepares()) return buffers;
+  if (form.copied_rows > 0) {
+    buffers[Slot::kK] = workspace + at.k_copy;
+    buffers[Slot::kV] = workspace + at.v_copy;
+  }
   buffers[Slot::kQLens] = workspace + at.q_lens;
   buffers[Slot::kKvLens] = workspace + at.kv_lens;
   buffers[Slot::kQOffsets] = workspace + at.q_offsets;
@@ -108,9 +133,9 @@ FinishParams finish_params(const AttentionProblem& p, const GraphForm& form) {
   out.heads = p.heads_q;
   out.dim_v = p.dim_v;
   out.o = static_cast<std::uint16_t*>(p.o.data);
-  out.o_strides = form.spec.o;
+  out.o_strides = form.o;
   out.lse = static_cast<float*>(p.lse.data);
-  out.lse_strides = form.spec.lse;
+  out.lse_strides = form.lse;
   out.lse_scale = p.lse_base == LseBase::kLog2 ? std::numbers::log2e_v<float> : 1.0f;
   out.sinks = static_cast<const float*>(p.sinks.data);
   out.sink_stride = p.sinks.strides[0];
@@ -178,20 +203,25 @@ Status run_graph(const Launch& launch, const AttentionProblem& p, const GraphFor
   }
   std::byte* const engine_workspace =
       graph->workspace_bytes > 0 ? launch.workspace + form.layout.engine : nullptr;
+  if (form.copied_rows > 0) {
+    TILEGATE_RETURN_IF_ERROR(
+        cuda_status(launch_copy(copy_params(p, form, launch.workspace), as_stream(launch.stream)),
+                    "launching the copy of paged keys"));
+  }
   return graph->run(Session::of(launch.resources)->handle(), launch.stream,
                     graph_buffers(p, form, launch.workspace), engine_workspace);
 }
 
 }  // namespace
 
-std::size_t workspace_bound(const AttentionProblem& p) {
-  const GraphForm form = make_form(p);
+std::size_t workspace_bound(const AttentionProblem& p, const DeviceFacts& facts) {
+  const GraphForm form = make_form(p, facts);
   return form.no_keys() ? 0 : form.layout.engine + kMaxEngineWorkspace;
 }
 
 Result<Schedule> prepare(const Preparation& preparation) {
   const auto& p = std::get<AttentionProblem>(preparation.problem);
-  const GraphForm form = make_form(p);
+  const GraphForm form = make_form(p, preparation.facts);
   Schedule schedule = preparation.schedule;
   if (form.no_keys() || p.batch == 0 || p.total_q == 0) return schedule;
   Result<Session*> session = Session::open(preparation.resources);
@@ -208,7 +238,7 @@ Result<Schedule> prepare(const Preparation& preparation) {
 Status launch(const Launch& launch) {
   const auto& p = std::get<AttentionProblem>(launch.call);
   if (p.batch == 0 || p.total_q == 0) return {};
-  const GraphForm form = make_form(p);
+  const GraphForm form = make_form(p, launch.facts);
   TILEGATE_RETURN_IF_ERROR(check_pointers(p));
   if (!form.no_keys()) TILEGATE_RETURN_IF_ERROR(run_graph(launch, p, form));
   if (!needs_finish(p, form)) return {};

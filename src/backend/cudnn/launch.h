@@ -8,7 +8,7 @@
 namespace tilegate::cudnn {
 
 // Workspace of a schedule before its graph is built.
-std::size_t workspace_bound(const AttentionProblem& p);
+std::size_t workspace_bound(const AttentionProblem& p, const DeviceFacts& facts);
 
 // Builds the graph now, so that cuDNN's own refusal is the plan's, and cuts the workspace to what
 // the chosen engine needs. Errors: unsupported, cudnn, cuda.

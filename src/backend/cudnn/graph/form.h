@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From an attention problem to its cuDNN graph, and the workspace around it. Pure: shapes only.
 //
+// Paged keys of more than one row are copied into the workspace: cuDNN's engines of sm_90 and newer
+// multiply what stands in a page past a request's last key (a NaN there reaches the output), and
+// those of sm_80, which do not, take twice the time of the copy and the other engine together.
+//
 // Requests of equal lengths are dense: no offsets, no length tensors. One query row a request drops
 // the bounds that cannot cut (bottom-right causal with one row is no mask), because cuDNN splits
 // the keys over the GPU only in graphs without any. Bounds that cannot cut are dropped everywhere.
@@ -9,7 +13,7 @@
 #include <cstddef>
 
 #include "backend/cudnn/graph/spec.h"
-#include "problem/attention.h"
+#include "plan/candidate.h"
 
 namespace tilegate::cudnn {
 
@@ -23,6 +27,8 @@ struct WorkspaceLayout {
   std::size_t k_offsets = 0;    //
   std::size_t v_offsets = 0;    //
   std::size_t page_table = 0;   // int32 [batch, table width]
+  std::size_t k_copy = 0;       // [copied rows, heads_kv, dim_qk]
+  std::size_t v_copy = 0;       // [copied rows, heads_kv, dim_v]
   std::size_t sinks = 0;        // float [heads_q], where the caller's have a stride
   std::size_t engine = 0;       // cuDNN's own, last
 };
@@ -31,7 +37,9 @@ struct GraphForm {
   GraphSpec spec;
   std::int64_t rows_each = -1;  // >= 0: rows of every request
   std::int64_t keys_each = -1;  // >= 0: keys of every request
+  Strides q, o, lse;            // of the caller's tensors, with the batch stride of equal requests
   bool copies_sinks = false;
+  std::int64_t copied_rows = 0;  // > 0: paged keys are copied
   WorkspaceLayout layout;
 
   // Something must be written for the graph before it runs.
@@ -40,6 +48,6 @@ struct GraphForm {
   bool no_keys() const { return spec.keys == 0; }
 };
 
-GraphForm make_form(const AttentionProblem& p);
+GraphForm make_form(const AttentionProblem& p, const DeviceFacts& facts);
 
 }  // namespace tilegate::cudnn

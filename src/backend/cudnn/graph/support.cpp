@@ -77,7 +77,7 @@ Reason layout_reason(const AttentionProblem& p) {
 }
 
 Reason version_reason(const AttentionProblem& p, const DeviceFacts& facts) {
-  const GraphSpec spec = make_form(p).spec;
+  const GraphSpec spec = make_form(p, facts).spec;
   const int version = facts.cudnn_version;
   if (version == kLeftWindowBroken && spec.left_keys >= 0 && spec.right_keys < 0 &&
       spec.keys > kLeftWindowSafeKeys) {
