@@ -5,6 +5,7 @@
 // 512 MB together. Eager: ten calls between two events, without a graph.
 //
 //   decode_bench [--only TEXT] [--repeats N] [--page N] [--layout nhd|hnd]
+//                [--order random|rising]
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -45,6 +46,8 @@ constexpr Shape kShapes[] = {
     {"b128_kv8192_8/1", 128, 8192, 8, 1},
     {"b1_kv1024_32/8", 1, 1024, 32, 8},
     {"b8_kv2048_32/8", 8, 2048, 32, 8},
+    {"b1_kv64_32/8", 1, 64, 32, 8},
+    {"b1_kv128_32/8", 1, 128, 32, 8},
     {"b64_kv4096_32/8_q4", 64, 4096, 32, 8, 128, 4},
     {"b64_kv4096_32/8_q8", 64, 4096, 32, 8, 128, 8},
     {"b64_kv4096_32/8_q16", 64, 4096, 32, 8, 128, 16},
@@ -98,13 +101,21 @@ void fill_random(DeviceBuffer& buffer) {
   }
 }
 
+struct Setting {
+  std::int64_t page = 16;
+  KvLayout layout = KvLayout::kNhd;
+  bool random_order = true;  // of pages in the caches
+  int repeats = 20;
+  double copy_gbps = 0.0;
+};
+
 // One decode call's tensors; `caches` of them to rotate over.
 class Call {
  public:
-  Call(const Shape& s, std::int64_t page_size, KvLayout layout, int caches)
-      : s_(s), page_size_(page_size), layout_(layout) {
-    pages_ = s.batch * ((s.kv_len + page_size - 1) / page_size);
-    const std::int64_t cache_bytes = pages_ * page_size * s.heads_kv * s.dim * 2;
+  Call(const Shape& s, const Setting& set, int caches)
+      : s_(s), page_size_(set.page), layout_(set.layout) {
+    pages_ = s.batch * ((s.kv_len + set.page - 1) / set.page);
+    const std::int64_t cache_bytes = pages_ * set.page * s.heads_kv * s.dim * 2;
     for (int i = 0; i < 2 * caches; ++i) {
       caches_.push_back(allocate(cache_bytes));
       fill_random(caches_.back());
@@ -117,7 +128,7 @@ class Call {
     std::vector<std::int32_t> order(static_cast<std::size_t>(pages_));
     std::iota(order.begin(), order.end(), 0);
     std::uint64_t state = 1;
-    for (std::size_t i = order.size(); i > 1; --i) {
+    for (std::size_t i = set.random_order ? order.size() : 0; i > 1; --i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       std::swap(order[i - 1], order[(state >> 33) % i]);
     }
@@ -204,18 +215,11 @@ double copy_gbps(cudaStream_t stream) {
   return 2.0 * kBytes / us.median * 1e-3;
 }
 
-struct Setting {
-  std::int64_t page = 16;
-  KvLayout layout = KvLayout::kNhd;
-  int repeats = 20;
-  double copy_gbps = 0.0;
-};
-
 void bench(Context& context, const Shape& s, const Setting& set, cudaStream_t stream) {
   const std::int64_t bytes = 2 * s.batch * s.kv_len * s.heads_kv * s.dim * 2;
   const int caches = static_cast<int>(
       std::clamp<std::int64_t>((kColdBytes + bytes - 1) / bytes, 1, kCallsPerGraph));
-  const Call call(s, set.page, set.layout, caches);
+  const Call call(s, set, caches);
   AttentionOptions options;
   options.q_len_per_req = s.q_len;
   options.batch_invariant = s.invariant;
@@ -245,6 +249,9 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--only") == 0) only = argv[i + 1];
     if (std::strcmp(argv[i], "--repeats") == 0) set.repeats = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--page") == 0) set.page = std::atoi(argv[i + 1]);
+    if (std::strcmp(argv[i], "--order") == 0) {
+      set.random_order = std::strcmp(argv[i + 1], "rising") != 0;
+    }
     if (std::strcmp(argv[i], "--layout") == 0 && std::strcmp(argv[i + 1], "hnd") == 0) {
       set.layout = KvLayout::kHnd;
     }

@@ -19,17 +19,23 @@ namespace tilegate::kernel {
 template <class Element, int kDim, int kMTiles, int kStages>
 struct Decode {
   using Warp = DecodeWarp<Element, kDim, kMTiles>;
-  using Loader = DecodeLoader<kDim, kStages>;
+  // Of units whose query rows are loaded ahead; two m-tiles leave no room for that.
+  static constexpr int kQuerySlots = kMTiles == 1 ? kStages : 0;
+  using Loader = DecodeLoader<kDim, kStages, kQuerySlots>;
   static constexpr int kThreads = 32 * kDecodeWarps;
   static constexpr int kRows = kDecodeTileRows * kMTiles;
 
   struct SharedStorage {
     alignas(1024) unsigned char stages[kStages][kDecodeWarps][Loader::kStageBytes];
-    alignas(1024) unsigned char queries[Warp::kQueryBytes];
+    alignas(1024) unsigned char queries[kQuerySlots > 0 ? kQuerySlots : 1][kRows * kDim * 2];
+    PageEntry entries[kDecodeWarps][Loader::kEntries];
     float row_max[kDecodeWarps][kRows];
     float row_sum[kDecodeWarps][kRows];
     ScheduleStorage schedule;
   };
+
+  // What registers must leave room for; shared memory decides on the device.
+  static constexpr int kBlocksPerSm = kDim == 256 ? 1 : 2;
 
   // One row of a finished segment: the weight of each warp's output, and where the merged row goes.
   struct Row {
@@ -152,22 +158,32 @@ struct Decode {
     const LinePlace place = find_worker<kThreads>(p, static_cast<int>(blockIdx.x), shared.schedule);
     if (place.begin == place.end) return;
     Cursor at(p, place);
-    Loader loader(at, ptx::shared_address(shared.stages[0][warp]));
+    Loader loader(at, shared.entries[warp], ptx::shared_address(shared.stages[0][warp]),
+                  ptx::shared_address(shared.queries));
     Warp state;
     int stage = 0;
-    int ahead = 0;  // calls of issue() so far, up to kStages: the first only looks up a page
+    int lead = Loader::kLead;  // steps before the first tile
+    int unit = -1;             // whose queries are loaded
+    int query_slot = -1;
     for (; !at.done(); at.next_segment(p)) {
-      state.begin(p, at, shared.queries);
+      state.clear();
       while (at.tile < at.tile_end) {
         __syncwarp();  // nobody reads the stage any more that is filled now
-        loader.issue(p);
+        loader.step(p);
         ptx::cp_async_commit();
-        if (ahead < kStages) {
-          ++ahead;
-          continue;
-        }
         ptx::cp_async_wait<kStages - 1>();
         __syncwarp();  // all lanes' copies are here
+        if (lead > 0) {
+          --lead;
+          continue;
+        }
+        if (unit != at.unit()) {
+          unit = at.unit();
+          query_slot = query_slot + 1 >= kQuerySlots ? 0 : query_slot + 1;
+          if (kQuerySlots == 0) Warp::store_queries(p, at, shared.queries[0]);
+          __syncthreads();  // the other warps' rows are here, too
+          state.load_queries(ptx::shared_address(shared.queries[query_slot]));
+        }
         state.multiply(p, at, ptx::shared_address(shared.stages[stage][warp]));
         stage = stage + 1 == kStages ? 0 : stage + 1;
         ++at.tile;
@@ -176,11 +192,13 @@ struct Decode {
       // A request longer than planned must not write past the workspace.
       if (slot < p.slots) finish(shared, p, state, at, loader.free_stage(), slot);
     }
+    ptx::cp_async_wait<0>();
   }
 };
 
 template <class Element, int kDim, int kMTiles, int kStages>
-__global__ void __launch_bounds__(32 * kDecodeWarps)
+__global__ void __launch_bounds__(32 * kDecodeWarps,
+                                  Decode<Element, kDim, kMTiles, kStages>::kBlocksPerSm)
     decode_kernel(const __grid_constant__ DecodeParams p) {
   Decode<Element, kDim, kMTiles, kStages>::run(p);
 }

@@ -3,8 +3,10 @@
 // w_i = 2^(lse_i - lse), parts in the order of their keys, so the bits do not depend on timing.
 //
 // kEven: block x looks at the boundary before worker x and serves the unit it cuts, if it is the
-// first boundary in that unit. kPinned: block x serves unit x, folded over the grid. The rows of a
-// unit are dealt to the blocks along y. Four warps share the parts of a row.
+// first boundary in that unit. kPinned: block x serves unit x, folded over the grid. Few parts a
+// unit: each warp takes rows of its own. Many: the blocks along y take a row each and their warps
+// share its parts. The kernel is small enough to sit beside decode's blocks and find its unit while
+// they work.
 #pragma once
 
 #include "kernel/attention/decode_schedule.cuh"
@@ -33,10 +35,27 @@ template <class Element, int kDim>
 struct DecodeCombine {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = 32 * kWarps;
-  static constexpr int kVector = kDim / 32;  // columns a lane
+  static constexpr int kVector = kDim / 32;  // columns a lane: pairs 64 apart
+
+  // The weighted sum of some parts of a row, relative to 2^top.
+  struct Share {
+    float top = -INFINITY;
+    float sum = 0.0f;
+    float acc[kVector] = {};
+
+    __device__ __forceinline__ void raise(float grown) {
+      const float factor = ptx::exp2_approx(top - finite_base(grown));
+      top = grown;
+      sum *= factor;
+#pragma unroll
+      for (int c = 0; c < kVector; ++c) acc[c] *= factor;
+    }
+  };
 
   struct SharedStorage {
-    float output[kWarps][kDim];
+    alignas(16) float acc[kWarps][kVector][32];
+    float top[kWarps];
+    float sum[kWarps];
     ScheduleStorage schedule;
   };
 
@@ -77,93 +96,113 @@ struct DecodeCombine {
     return unit;
   }
 
-  static __device__ __forceinline__ float top_lse(const DecodeParams& p, const CombineUnit& unit,
-                                                  int row) {
-    float top = -INFINITY;
-    for (int i = static_cast<int>(threadIdx.x % 32); i < unit.parts; i += 32) {
-      top = fmaxf(top, p.partial_lse[unit.slot(i) * p.block_rows + row]);
-    }
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-      top = fmaxf(top, __shfl_xor_sync(tile::kFullWarp, top, step));
-    }
-    return top;
-  }
-
-  // This warp's share of the weighted sum, in acc; returns the sum of all weights.
-  static __device__ __forceinline__ float weigh(const DecodeParams& p, const CombineUnit& unit,
-                                                int row, float base, float (&acc)[kVector]) {
+  // Parts first, first + step, .. of a row.
+  static __device__ __forceinline__ Share weigh(const DecodeParams& p, const CombineUnit& unit,
+                                                int row, int first, int step) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const int warp = static_cast<int>(threadIdx.x / 32);
-    constexpr int kBatch = 4;  // loads in flight
-    float sum = 0.0f;
-    for (int first = 0; first < unit.parts; first += 32) {
-      const int own = first + lane;
-      float weight = 0.0f;
-      if (own < unit.parts) {
-        weight = ptx::exp2_approx(p.partial_lse[unit.slot(own) * p.block_rows + row] - base);
+    constexpr int kBatch = kVector <= 4 ? 10 : 4;  // parts loaded at once
+    Share share;
+    for (; first < unit.parts; first += kBatch * step) {
+      float lse[kBatch];
+      float2 columns[kBatch][kVector / 2];
+      float grown = share.top;
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        const int part = first + b * step;
+        const std::int64_t at = unit.slot(part) * p.block_rows + row;
+        lse[b] = part < unit.parts ? p.partial_lse[at] : -INFINITY;
+        const auto* from = reinterpret_cast<const float2*>(p.partial_o + at * kDim);
+#pragma unroll
+        for (int c = 0; c < kVector / 2; ++c) {
+          columns[b][c] = part < unit.parts ? from[c * 32 + lane] : make_float2(0.0f, 0.0f);
+        }
+        grown = fmaxf(grown, lse[b]);
       }
-      sum += weight;
-      for (int j = 0; j < 32 / kWarps && first + j * kWarps < unit.parts; j += kBatch) {
+      share.raise(grown);
 #pragma unroll
-        for (int b = 0; b < kBatch; ++b) {
-          const int i = (j + b) * kWarps + warp;
-          const float* part = p.partial_o + (unit.slot(first + i) * p.block_rows + row) * kDim;
-          const float w = __shfl_sync(tile::kFullWarp, weight, i);
+      for (int b = 0; b < kBatch; ++b) {
+        const float weight = ptx::exp2_approx(lse[b] - finite_base(grown));
+        share.sum += weight;
 #pragma unroll
-          for (int c = 0; c < kVector; ++c) {
-            if (first + i < unit.parts) acc[c] += w * part[c * 32 + lane];
-          }
+        for (int c = 0; c < kVector / 2; ++c) {
+          share.acc[2 * c] += weight * columns[b][c].x;
+          share.acc[2 * c + 1] += weight * columns[b][c].y;
         }
       }
     }
-    return tile::warp_sum(sum);
+    return share;
   }
 
-  static __device__ __forceinline__ void combine_row(const DecodeParams& p, const CombineUnit& unit,
-                                                     int row, SharedStorage& shared) {
+  // Adds the sink and writes the row; one warp.
+  static __device__ __forceinline__ void write_row(const DecodeParams& p, const CombineUnit& unit,
+                                                   const RowPlace& place, Share share) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    if (p.sinks != nullptr) {
+      const float sink = p.sinks[place.head * p.sink_stride] * kLog2e;
+      share.raise(fmaxf(share.top, sink));
+      share.sum += ptx::exp2_approx(sink - finite_base(share.top));
+    }
+    const float inverse = share.sum == 0.0f ? 0.0f : 1.0f / share.sum;
+    auto* row = static_cast<std::uint16_t*>(p.o) + unit.request * p.o_batch +
+                place.token * p.o_row + place.head * p.o_head;
+#pragma unroll
+    for (int c = 0; c < kVector / 2; ++c) {
+      *reinterpret_cast<std::uint32_t*>(row + 2 * (c * 32 + lane)) =
+          Element::pack(share.acc[2 * c] * inverse, share.acc[2 * c + 1] * inverse);
+    }
+    if (lane == 0 && p.lse != nullptr) {
+      const float lse =
+          share.sum == 0.0f ? -INFINITY : finite_base(share.top) + ptx::log2_approx(share.sum);
+      p.lse[unit.request * p.lse_batch + place.token * p.lse_row + place.head * p.lse_head] =
+          lse * p.lse_scale;
+    }
+  }
+
+  // A row whose parts all warps share; the first one merges the shares, in order.
+  static __device__ __forceinline__ void combine_together(const DecodeParams& p,
+                                                          const CombineUnit& unit, int row,
+                                                          SharedStorage& shared) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const int warp = static_cast<int>(threadIdx.x / 32);
     const RowPlace place = row_place(p, unit.kv_head, unit.row_block, row);
     if (!place.valid) return;
-    float top = top_lse(p, unit, row);
-    float total = 0.0f;
-    if (p.sinks != nullptr) {
-      const float sink = p.sinks[place.head * p.sink_stride] * kLog2e;
-      top = fmaxf(top, sink);
-      total = ptx::exp2_approx(sink - finite_base(top));
-    }
-    const float base = finite_base(top);
-    float acc[kVector] = {};
-    total += weigh(p, unit, row, base, acc);
+    const Share own = weigh(p, unit, row, warp, kWarps);
 #pragma unroll
-    for (int c = 0; c < kVector; ++c) shared.output[warp][c * 32 + lane] = acc[c];
+    for (int c = 0; c < kVector; ++c) shared.acc[warp][c][lane] = own.acc[c];
+    if (lane == 0) shared.top[warp] = own.top;
+    if (lane == 0) shared.sum[warp] = own.sum;
     __syncthreads();
-    const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
-    const int column = 2 * static_cast<int>(threadIdx.x);
-    if (column < kDim) {
-      float lo = 0.0f;
-      float hi = 0.0f;
+    if (warp == 0) {
+      Share merged = own;
+      for (int w = 1; w < kWarps; ++w) {
+        merged.raise(fmaxf(merged.top, shared.top[w]));
+        const float factor = ptx::exp2_approx(shared.top[w] - finite_base(merged.top));
+        merged.sum += factor * shared.sum[w];
 #pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        lo += shared.output[w][column];
-        hi += shared.output[w][column + 1];
+        for (int c = 0; c < kVector; ++c) merged.acc[c] += factor * shared.acc[w][c][lane];
       }
-      const std::int64_t offset =
-          unit.request * p.o_batch + place.token * p.o_row + place.head * p.o_head + column;
-      *reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(p.o) + offset) =
-          Element::pack(lo * inverse, hi * inverse);
+      write_row(p, unit, place, merged);
     }
-    if (threadIdx.x == 0 && p.lse != nullptr) {
-      const float lse = total == 0.0f ? -INFINITY : base + ptx::log2_approx(total);
-      p.lse[unit.request * p.lse_batch + place.token * p.lse_row + place.head * p.lse_head] =
-          lse * p.lse_scale;
+    __syncthreads();  // the shares are read before the next row writes them
+  }
+
+  static __device__ __forceinline__ void combine(const DecodeParams& p, const CombineUnit& unit,
+                                                 SharedStorage& shared) {
+    if (gridDim.y == 1) {
+      const int warp = static_cast<int>(threadIdx.x / 32);
+      for (int row = warp; row < p.block_rows; row += kWarps) {
+        const RowPlace place = row_place(p, unit.kv_head, unit.row_block, row);
+        if (place.valid) write_row(p, unit, place, weigh(p, unit, row, 0, 1));
+      }
+      return;
     }
-    __syncthreads();  // shared.output is read before the next row writes it
+    for (int row = static_cast<int>(blockIdx.y); row < p.block_rows;
+         row += static_cast<int>(gridDim.y)) {
+      combine_together(p, unit, row, shared);
+    }
   }
 
   static __device__ __forceinline__ void run(const DecodeParams& p) {
-    static_assert(kDim <= 2 * kThreads, "a thread writes at most one pair of columns");
     __shared__ SharedStorage shared;
     ptx::launch_dependents();
     const bool even = p.cut == DecodeCut::kEven;
@@ -171,15 +210,14 @@ struct DecodeCombine {
     CombineUnit unit;
     // The lengths were there before decode began: only its partial results must be awaited.
     if (even) unit = cut_unit(p, static_cast<int>(blockIdx.x), shared);
+    // Blocks without work make room. One of them stays, so that this grid ends after decode.
+    if (even && unit.parts == 0 && blockIdx.x + blockIdx.y > 0) return;
     ptx::wait_for_predecessor();
     for (int number = static_cast<int>(blockIdx.x); number < units;
          number += static_cast<int>(gridDim.x)) {
       if (!even) unit = pinned_unit(p, number);
       if (unit.parts == 0) continue;
-      for (int row = static_cast<int>(blockIdx.y); row < p.block_rows;
-           row += static_cast<int>(gridDim.y)) {
-        combine_row(p, unit, row, shared);
-      }
+      combine(p, unit, shared);
     }
   }
 };

@@ -16,6 +16,7 @@ namespace tilegate::kernel {
 inline constexpr int kDecodeTileKeys = 64;
 inline constexpr int kDecodeTileRows = 16;
 inline constexpr int kDecodeWarps = 4;
+inline constexpr int kDecodeEntryBytes = 96;  // a warp's page numbers of one tile
 
 // How the keys of all (head, request) units are cut for the workers (blocks).
 enum class DecodeCut : int {
@@ -42,9 +43,9 @@ struct DecodeParams {
   int heads_kv = 0;
   int group = 1;
   int q_len = 1;
-  int row_blocks = 1;   // row blocks a (request, KV head)
-  int block_rows = 16;  // rows of a full row block; the last may have fewer
-  int same_kv_strides = 0;
+  int row_blocks = 1;       // row blocks a (request, KV head)
+  int block_rows = 16;      // rows of a full row block; the last may have fewer
+  int keys_share_page = 0;  // 1: page_size is a multiple of the 16 keys that a warp takes
   int window_left = -1;     // -1: unlimited
   float scale_log2 = 0.0f;  // scale * log2 e; with a soft cap: scale / cap
   float cap_log2 = 0.0f;    // cap * log2 e; 0: no soft cap

@@ -63,6 +63,16 @@ struct LinePlace {
   int request = 0;
   int unit_begin = 0;  // granule of the line at which (head, request) begins
   int per_head = 1;    // granules of one head
+
+  // Sets the worker's range and its first head, from per_head. False: there is no work for it.
+  __device__ __forceinline__ bool take(const DecodeParams& p, int worker) {
+    const LineCut cut(per_head * p.heads_kv * p.row_blocks, p.workers);
+    if (worker >= cut.workers) return false;
+    begin = cut.begin(worker);
+    end = cut.begin(worker + 1);
+    head = begin / per_head;
+    return true;
+  }
 };
 
 struct ScheduleStorage {
@@ -105,12 +115,8 @@ __device__ LinePlace find_worker(const DecodeParams& p, int worker, ScheduleStor
       base += total;
       first += kChunk;
       if (first < p.batch) continue;
-      const LineCut cut(base * p.heads_kv * p.row_blocks, p.workers);
-      if (worker >= cut.workers) return place;
-      place.begin = cut.begin(worker);
-      place.end = cut.begin(worker + 1);
       place.per_head = base;
-      place.head = place.begin / base;
+      if (!place.take(p, worker)) return place;
       rest = place.begin - place.head * base;
       base = first = 0;
       if (p.batch > kChunk) continue;
@@ -150,6 +156,8 @@ struct Cursor {
   int end = 0;       // where the worker stops
 
   __device__ __forceinline__ bool done() const { return position >= end; }
+  // Number of the unit: where it begins in the line.
+  __device__ __forceinline__ int unit() const { return position - offset; }
   __device__ __forceinline__ bool whole_unit() const { return count == span.granules; }
 
   __device__ __forceinline__ Cursor(const DecodeParams& p, const LinePlace& place)
@@ -195,5 +203,20 @@ struct Cursor {
     tile_end = min(span.end_tile, tile + count);
   }
 };
+
+// Which query row of a request a packed row is.
+struct RowPlace {
+  int token;
+  int head;  // query head
+  bool valid;
+};
+
+__device__ __forceinline__ RowPlace row_place(const DecodeParams& p, int kv_head, int row_block,
+                                              int row) {
+  const int unit_row = row_block * p.block_rows + row;
+  const int token = unit_row / p.group;
+  return {token, kv_head * p.group + unit_row - token * p.group,
+          row < p.block_rows && token < p.q_len};
+}
 
 }  // namespace tilegate::kernel

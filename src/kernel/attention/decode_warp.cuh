@@ -14,21 +14,6 @@ inline constexpr float kLog2e = 1.4426950408889634f;
 // What is subtracted before exponentials: never -inf, so that -inf - base stays -inf.
 __device__ __forceinline__ float finite_base(float top) { return top == -INFINITY ? 0.0f : top; }
 
-// Which query row of a request a packed row is.
-struct RowPlace {
-  int token;
-  int head;  // query head
-  bool valid;
-};
-
-__device__ __forceinline__ RowPlace row_place(const DecodeParams& p, int kv_head, int row_block,
-                                              int row) {
-  const int unit_row = row_block * p.block_rows + row;
-  const int token = unit_row / p.group;
-  return {token, kv_head * p.group + unit_row - token * p.group,
-          row < p.block_rows && token < p.q_len};
-}
-
 template <class Element, int kDim, int kMTiles>
 class DecodeWarp {
  public:
@@ -38,23 +23,44 @@ class DecodeWarp {
 
   // Query fragments stay in registers where they fit beside the output, else in shared memory.
   static constexpr bool kSharedQueries = kMTiles * kDim >= 256;
-  static constexpr int kQueryBytes = kSharedQueries ? kMTiles * 16 * kDim * 2 : 16;
 
-  // Loads the query rows of a unit and forgets the last one. The whole block calls it.
-  __device__ __forceinline__ void begin(const DecodeParams& p, const Cursor& at,
-                                        unsigned char* queries) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    queries_ = ptx::shared_address(queries);
-    if constexpr (kSharedQueries) store_queries(p, at, queries);
+  // Takes the query rows of a unit from shared memory, [16 * kMTiles, dim] swizzled.
+  __device__ __forceinline__ void load_queries(std::uint32_t queries) {
+    queries_ = queries;
+    if constexpr (!kSharedQueries) {
+#pragma unroll
+      for (int m = 0; m < kMTiles; ++m) {
+#pragma unroll
+        for (int k = 0; k < kDim / 16; ++k) load_query(m, k, q_[m][k]);
+      }
+    }
+  }
+
+  // All rows of a unit into shared memory, by the whole block. The barrier at the end of a segment
+  // has freed it.
+  static __device__ __forceinline__ void store_queries(const DecodeParams& p, const Cursor& at,
+                                                       unsigned char* queries) {
+    constexpr int kPairs = kDim / 2;
+    for (int i = static_cast<int>(threadIdx.x); i < kMTiles * 16 * kPairs; i += 32 * kDecodeWarps) {
+      const int row = i / kPairs;
+      const int pair = i % kPairs;
+      const RowPlace place = row_place(p, at.kv_head, at.row_block, row);
+      const auto* source = reinterpret_cast<const std::uint32_t*>(
+          static_cast<const std::uint16_t*>(p.q) + at.request * p.q_batch + place.token * p.q_row +
+          place.head * p.q_head);
+      const int offset = tile::swizzled_offset<kDim>(row, pair / 4) + pair % 4 * 4;
+      *reinterpret_cast<std::uint32_t*>(queries + offset) = place.valid ? __ldg(source + pair) : 0u;
+    }
+  }
+
+  // Forgets the last segment.
+  __device__ __forceinline__ void clear() {
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const RowPlace place = row_place(p, at.kv_head, at.row_block, m * 16 + half * 8 + lane / 4);
-        token_[m][half] = place.token;
         max_[m][half] = -INFINITY;
         sum_[m][half] = 0.0f;
-        if constexpr (!kSharedQueries) load_queries(query_row(p, at, place), place.valid, m, half);
       }
 #pragma unroll
       for (int n = 0; n < kDim / 8; ++n) {
@@ -80,13 +86,13 @@ class DecodeWarp {
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
       scale(p, s[m]);
-      if (!inside) mask(p, m, diagonal, key, s[m]);
+      if (!inside) mask(p, at, m, key, s[m]);
       std::uint32_t weights[4];
       soften(m, s[m], weights);
-      if (inside || p.q_len == 1) {
+      if (inside || p.q_len == 1 || !any_infinite(stage + kTileBytes)) {
         accumulate(m, weights, stage + kTileBytes);
       } else {
-        accumulate_apart(p, m, diagonal, key, weights, stage + kTileBytes);
+        accumulate_apart(p, at, m, key, weights, stage + kTileBytes);
       }
     }
   }
@@ -116,38 +122,11 @@ class DecodeWarp {
   }
 
  private:
-  static __device__ __forceinline__ const std::uint16_t* query_row(const DecodeParams& p,
-                                                                   const Cursor& at,
-                                                                   const RowPlace& place) {
-    return static_cast<const std::uint16_t*>(p.q) + at.request * p.q_batch + place.token * p.q_row +
-           place.head * p.q_head;
-  }
-
-  // Rows lane / 4 (half 0) or lane / 4 + 8 (half 1) of m-tile m as mma's A.
-  __device__ __forceinline__ void load_queries(const std::uint16_t* row, bool valid, int m,
-                                               int half) {
-    row += threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int k = 0; k < kDim / 16; ++k) {
-      const auto* pair = reinterpret_cast<const std::uint32_t*>(row + k * 16);
-      q_[m][k][half] = valid ? __ldg(pair) : 0u;
-      q_[m][k][half + 2] = valid ? __ldg(pair + 4) : 0u;
-    }
-  }
-
-  // All rows, swizzled, by the whole block. The barrier at the end of a segment has freed the tile.
-  static __device__ __forceinline__ void store_queries(const DecodeParams& p, const Cursor& at,
-                                                       unsigned char* queries) {
-    constexpr int kPairs = kDim / 2;
-    for (int i = static_cast<int>(threadIdx.x); i < kMTiles * 16 * kPairs; i += 32 * kDecodeWarps) {
-      const int row = i / kPairs;
-      const int pair = i % kPairs;
-      const RowPlace place = row_place(p, at.kv_head, at.row_block, row);
-      const auto* source = reinterpret_cast<const std::uint32_t*>(query_row(p, at, place)) + pair;
-      const int offset = tile::swizzled_offset<kDim>(row, pair / 4) + pair % 4 * 4;
-      *reinterpret_cast<std::uint32_t*>(queries + offset) = place.valid ? __ldg(source) : 0u;
-    }
-    __syncthreads();
+  // A of m-tile m, k-step k: rows 0-7 and 8-15 at chunk 2k, then at chunk 2k + 1.
+  __device__ __forceinline__ void load_query(int m, int k, std::uint32_t (&a)[4]) const {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const std::uint32_t first = queries_ + tile::swizzled_offset<kDim>(lane % 16, lane / 16);
+    ptx::ldmatrix_x4(a, (first ^ (k * 32)) + m * 16 * kDim * 2);
   }
 
   __device__ __forceinline__ void scores(std::uint32_t k_tile, float (&s)[kMTiles][2][4]) const {
@@ -158,8 +137,6 @@ class DecodeWarp {
     // Matrices: keys 0-7 at chunk 2k and 2k + 1, then keys 8-15.
     const int row = lane % 8 + lane / 16 * 8;
     const std::uint32_t address = k_tile + tile::swizzled_offset<kDim>(row, lane / 8 % 2);
-    // Queries: rows 0-7 and 8-15 at chunk 2k, then at chunk 2k + 1.
-    const std::uint32_t query = queries_ + tile::swizzled_offset<kDim>(lane % 16, lane / 16);
 #pragma unroll
     for (int k = 0; k < kDim / 16; ++k) {
       std::uint32_t b[4];
@@ -168,7 +145,7 @@ class DecodeWarp {
       for (int m = 0; m < kMTiles; ++m) {
         std::uint32_t a[4];
         if constexpr (kSharedQueries) {
-          ptx::ldmatrix_x4(a, (query ^ (k * 32)) + m * 16 * kDim * 2);
+          load_query(m, k, a);
         } else {
 #pragma unroll
           for (int i = 0; i < 4; ++i) a[i] = q_[m][k][i];
@@ -210,15 +187,26 @@ class DecodeWarp {
     }
   }
 
-  __device__ __forceinline__ void mask(const DecodeParams& p, int m, int diagonal, int key,
-                                       float (&s)[2][4]) const {
+  // Token of this lane's row of m-tile m, upper or lower half. Not kept: it is rarely needed.
+  static __device__ __forceinline__ int token_of(const DecodeParams& p, const Cursor& at, int m,
+                                                 int half) {
+    const int row = m * 16 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
+    return (at.row_block * p.block_rows + row) / p.group;
+  }
+
+  static __device__ __forceinline__ void mask(const DecodeParams& p, const Cursor& at, int m,
+                                              int key, float (&s)[2][4]) {
     const int lane = static_cast<int>(threadIdx.x % 32);
+    int last[2];
+    for (int half = 0; half < 2; ++half) {
+      last[half] = at.span.kv_len - p.q_len + token_of(p, at, m, half);
+    }
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int column = key + n * 8 + lane % 4 * 2 + i % 2;
-        if (!sees(p, diagonal + token_[m][i / 2], column)) s[n][i] = -INFINITY;
+        if (!sees(p, last[i / 2], column)) s[n][i] = -INFINITY;
       }
     }
   }
@@ -283,38 +271,55 @@ class DecodeWarp {
     }
   }
 
-  // The same where rows of one tile see different keys: token by token, with the V rows that the
+  // Whether some value of the tile is NaN or infinite: a weight of 0 does not hide such a one.
+  static __device__ __forceinline__ bool any_infinite(std::uint32_t v_tile) {
+    const std::uint32_t address = v_address(v_tile);
+    constexpr std::uint32_t kLow = Element::kExponent;
+    constexpr std::uint32_t kHigh = kLow << 16;
+    bool found = false;
+#pragma unroll
+    for (int n = 0; n < kDim / 16; ++n) {
+      std::uint32_t b[4];
+      ptx::ldmatrix_x4_trans(b, address ^ (n * 32));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) found |= (b[i] & kLow) == kLow || (b[i] & kHigh) == kHigh;
+    }
+    return __any_sync(tile::kFullWarp, found);
+  }
+
+  // The same where rows of such a tile see different keys: token by token, with the V rows that the
   // token may not see set to zero, so that what lies in them (NaN too) cannot reach its output.
-  __device__ __forceinline__ void accumulate_apart(const DecodeParams& p, int m, int diagonal,
+  __device__ __forceinline__ void accumulate_apart(const DecodeParams& p, const Cursor& at, int m,
                                                    int key, const std::uint32_t (&weights)[4],
                                                    std::uint32_t v_tile) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const std::uint32_t address = v_address(v_tile);
+    const int tokens[2] = {token_of(p, at, m, 0), token_of(p, at, m, 1)};
     const int first = key + lane % 4 * 2;  // this lane's B rows: first, first + 1, + 8, + 9
-    for (int token = 0; token < p.q_len; ++token) {
-      const int last = diagonal + token;
-      std::uint32_t keep[2];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        keep[i] = (sees(p, last, first + 8 * i) ? 0xffffu : 0u) |
-                  (sees(p, last, first + 8 * i + 1) ? 0xffff0000u : 0u);
-      }
-      const bool mine[2] = {token_[m][0] == token, token_[m][1] == token};
-      if (!__any_sync(tile::kFullWarp, mine[0] || mine[1])) continue;
-#pragma unroll
-      for (int n = 0; n < kDim / 16; ++n) {
-        std::uint32_t b[4];
-        ptx::ldmatrix_x4_trans(b, address ^ (n * 32));
+    for (int n = 0; n < kDim / 16; ++n) {
+      std::uint32_t b[4];
+      ptx::ldmatrix_x4_trans(b, address ^ (n * 32));
+      for (int token = 0; token < p.q_len; ++token) {
+        const int last = at.span.kv_len - p.q_len + token;
+        const std::uint32_t upper = keep_pair(p, last, first);
+        const std::uint32_t lower = keep_pair(p, last, first + 8);
         float c[2][4] = {};
-        Element::mma(c[0], weights, b[0] & keep[0], b[1] & keep[1]);
-        Element::mma(c[1], weights, b[2] & keep[0], b[3] & keep[1]);
+        Element::mma(c[0], weights, b[0] & upper, b[1] & lower);
+        Element::mma(c[1], weights, b[2] & upper, b[3] & lower);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          o_[m][2 * n][i] += mine[i / 2] ? c[0][i] : 0.0f;
-          o_[m][2 * n + 1][i] += mine[i / 2] ? c[1][i] : 0.0f;
+          o_[m][2 * n][i] += tokens[i / 2] == token ? c[0][i] : 0.0f;
+          o_[m][2 * n + 1][i] += tokens[i / 2] == token ? c[1][i] : 0.0f;
         }
       }
     }
+  }
+
+  // Mask of a packed pair: the halves whose keys, `key` and the next, the row sees.
+  static __device__ __forceinline__ std::uint32_t keep_pair(const DecodeParams& p, int last,
+                                                            int key) {
+    return (sees(p, last, key) ? 0xffffu : 0u) | (sees(p, last, key + 1) ? 0xffff0000u : 0u);
   }
 
   std::uint32_t queries_;  // shared address of the query tile
@@ -322,7 +327,6 @@ class DecodeWarp {
   float o_[kMTiles][kDim / 8][4];
   float max_[kMTiles][2];
   float sum_[kMTiles][2];  // this lane's columns only
-  int token_[kMTiles][2];
 };
 
 }  // namespace tilegate::kernel

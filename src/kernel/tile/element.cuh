@@ -9,6 +9,14 @@
 namespace tilegate::tile {
 
 struct Bf16 {
+  static constexpr int kBytes = 2;
+  static constexpr std::uint32_t kExponent = 0x7f80;  // all ones: infinite or NaN
+  static __device__ __forceinline__ float load(const void* at) {
+    return low(*static_cast<const std::uint16_t*>(at));
+  }
+  static __device__ __forceinline__ void store(void* at, float x) {
+    *static_cast<std::uint16_t*>(at) = static_cast<std::uint16_t>(pack(x, 0.0f));
+  }
   static __device__ __forceinline__ std::uint32_t pack(float lo, float hi) {
     return ptx::pack_bf16(lo, hi);
   }
@@ -25,6 +33,14 @@ struct Bf16 {
 };
 
 struct Fp16 {
+  static constexpr int kBytes = 2;
+  static constexpr std::uint32_t kExponent = 0x7c00;
+  static __device__ __forceinline__ float load(const void* at) {
+    return low(*static_cast<const std::uint16_t*>(at));
+  }
+  static __device__ __forceinline__ void store(void* at, float x) {
+    *static_cast<std::uint16_t*>(at) = static_cast<std::uint16_t>(pack(x, 0.0f));
+  }
   static __device__ __forceinline__ std::uint32_t pack(float lo, float hi) {
     return ptx::pack_fp16(lo, hi);
   }
@@ -38,6 +54,14 @@ struct Fp16 {
                                              std::uint32_t b0, std::uint32_t b1) {
     ptx::mma_m16n8k16_fp16(c, a, b0, b1);
   }
+};
+
+struct Fp32 {
+  static constexpr int kBytes = 4;
+  static __device__ __forceinline__ float load(const void* at) {
+    return *static_cast<const float*>(at);
+  }
+  static __device__ __forceinline__ void store(void* at, float x) { *static_cast<float*>(at) = x; }
 };
 
 }  // namespace tilegate::tile

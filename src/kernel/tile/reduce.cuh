@@ -18,13 +18,6 @@ __device__ __forceinline__ float quad_sum(float x) {
   return x + __shfl_xor_sync(kFullWarp, x, 2);
 }
 
-// The same bits in every lane.
-__device__ __forceinline__ float warp_sum(float x) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(kFullWarp, x, step);
-  return x;
-}
-
 __device__ __forceinline__ int warp_prefix_sum(int x) {
   const int lane = static_cast<int>(threadIdx.x & 31);
 #pragma unroll

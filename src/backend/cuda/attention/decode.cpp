@@ -134,9 +134,9 @@ kernel::DecodeParams make_params(const AttentionProblem& p, const Layout& layout
   }
   out.k_page = p.k.strides[0], out.k_slot = stride_of(p.k, 1), out.k_head = stride_of(p.k, 2);
   out.v_page = p.v.strides[0], out.v_slot = stride_of(p.v, 1), out.v_head = stride_of(p.v, 2);
-  out.same_kv_strides =
-      out.k_page == out.v_page && out.k_slot == out.v_slot && out.k_head == out.v_head;
   out.table = page_table_params(p);
+  constexpr std::int64_t kWarpKeys = kDecodeTileKeys / kernel::kDecodeWarps;
+  out.keys_share_page = p.page_size % kWarpKeys == 0 ? 1 : 0;
   out.batch = static_cast<int>(p.batch);
   out.heads_kv = static_cast<int>(p.heads_kv);
   out.group = static_cast<int>(p.group_size());
@@ -248,7 +248,11 @@ Status decode_launch(const Launch& launch) {
   const std::int64_t units = units_of(p, layout.row_blocks);
   const std::int64_t blocks = split > 0 ? std::min(units, kMaxUnitBlocks) : layout.workers;
   if (layout.slots > 0) grid.combine_blocks = static_cast<int>(blocks);
-  grid.combine_rows = static_cast<int>(std::min<std::int64_t>(layout.block_rows, 4));
+  // Workers a unit: with many, a unit has many parts, and its rows are worth a block each.
+  constexpr std::int64_t kManyParts = 6;
+  const bool many =
+      split > 0 ? p.max_kv_len > kManyParts * split : layout.workers > kManyParts * units;
+  if (many) grid.combine_rows = static_cast<int>(std::min<std::int64_t>(layout.block_rows, 8));
   grid.overlap = launch.facts.compute_capability >= 90;
   return cuda_status(config.launch(params, grid, static_cast<cudaStream_t>(launch.stream)),
                      "launching cuda.decode");

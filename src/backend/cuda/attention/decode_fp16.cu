@@ -4,7 +4,7 @@
 
 namespace tilegate {
 
-template cudaError_t launch_decode<DType::kFloat16, 64, 1, 6>(const kernel::DecodeParams&,
+template cudaError_t launch_decode<DType::kFloat16, 64, 1, 5>(const kernel::DecodeParams&,
                                                               const DecodeGrid&, cudaStream_t);
 template cudaError_t launch_decode<DType::kFloat16, 64, 2, 6>(const kernel::DecodeParams&,
                                                               const DecodeGrid&, cudaStream_t);

@@ -30,13 +30,18 @@ struct DecodeConfig {
   int stages;   // of 64 keys, K and V
   cudaError_t (*launch)(const kernel::DecodeParams&, const DecodeGrid&, cudaStream_t);
 
-  // Shared memory of a block: the stages, room for the rows' statistics and the schedule, and the
-  // queries where registers do not hold them.
+  // Shared memory of a block: the stages, the queries of units to come (one m-tile) or of this one,
+  // page entries, statistics and the schedule.
   constexpr int shared_bytes() const {
-    constexpr int kRoom = 2048;
+    constexpr int kSchedule = 256;
+    constexpr int kAlignment = 1024;
     const int stage = kernel::kDecodeTileKeys * head_dim * 2 * 2;
-    const int queries = m_tiles * head_dim >= 256 ? m_tiles * 16 * head_dim * 2 : 0;
-    return stages * stage + queries + kRoom;
+    const int queries = m_tiles * kernel::kDecodeTileRows * head_dim * 2;
+    const int entries = kernel::kDecodeWarps * (stages + 1) * kernel::kDecodeEntryBytes;
+    const int statistics = kernel::kDecodeWarps * m_tiles * kernel::kDecodeTileRows * 2 * 4;
+    const int bytes =
+        stages * stage + (m_tiles == 1 ? stages : 1) * queries + entries + statistics + kSchedule;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 };
 

@@ -59,6 +59,16 @@ inline std::optional<std::string> stride_rejection(const char* name, const Tenso
   return std::nullopt;
 }
 
+inline constexpr std::int64_t kWordBytes = 16;
+
+// Whether every innermost row of a view begins and ends on a multiple of 16 bytes.
+inline bool moves_in_words(const TensorView& view) {
+  const std::int64_t elements = kWordBytes / size_of(view.dtype);
+  return view.shape[view.rank - 1] % elements == 0 &&
+         reinterpret_cast<std::uintptr_t>(view.data) % kWordBytes == 0 &&
+         !stride_rejection("", view, elements);
+}
+
 // Errors: unsupported unless `view` starts on a multiple of `bytes`.
 inline Status check_alignment(const char* name, const TensorView& view, std::uintptr_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(view.data);
