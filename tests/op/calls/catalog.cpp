@@ -15,7 +15,7 @@ using tilegate::DType;
 
 AttentionCall attention(DType dtype, bool decode) {
   AttentionShape shape = {
-      .qo_lens = {70, 3, 0, 33}, .kv_lens = {700, 3, 5, 150}, .dim_qk = 32, .dtype = dtype};
+      .qo_lens = {70, 3, 0, 33}, .kv_lens = {300, 3, 5, 150}, .dim_qk = 32, .dtype = dtype};
   if (decode) shape.qo_lens = {2, 2, 2, 2};
   AttentionCall call = make_ragged(shape);
   call.options.causal = true;
@@ -35,7 +35,7 @@ DeltaCall delta(DeltaRule rule, DType dtype) {
   DeltaShape shape;
   shape.rule = rule;
   shape.dtype = dtype;
-  shape.lens = {600, 3, 0, 90};
+  shape.lens = {200, 3, 0, 90};
   if (rule == DeltaRule::kGatedDeltaRuleDecode) shape.lens = {3, 3};
   shape.dim_k = shape.dim_v = 32;
   shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 2 : 1;

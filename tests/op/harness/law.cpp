@@ -16,7 +16,7 @@ namespace {
 
 struct Snapshot {
   std::vector<std::byte> bytes;
-  std::vector<bool> writable;  // empty: nothing is
+  std::vector<std::uint8_t> writable;  // 1 a byte that may change; empty: none may
 };
 using Snapshots = std::map<Block*, Snapshot>;
 
@@ -44,7 +44,7 @@ std::optional<std::string> forbidden_change(Call& call, const Snapshots& before,
     const std::byte* now = tensor.block()->host;
     if (std::memcmp(now, snapshot.bytes.data(), snapshot.bytes.size()) == 0) continue;
     for (std::size_t i = 0; i < snapshot.bytes.size(); ++i) {
-      const bool allowed = !refused && i < snapshot.writable.size() && snapshot.writable[i];
+      const bool allowed = !refused && i < snapshot.writable.size() && snapshot.writable[i] != 0;
       if (now[i] != snapshot.bytes[i] && !allowed) {
         return argument.name + " byte " + std::to_string(i);
       }

@@ -259,12 +259,15 @@ Tensor& Tensor::poison() {
   return *this;
 }
 
-void Tensor::mark(std::vector<bool>& covered) const {
+void Tensor::mark(std::vector<std::uint8_t>& covered) const {
   covered.resize(block_->bytes);
   const std::int64_t size = tilegate::size_of(dtype_);
-  for (std::int64_t i = 0; i < numel(); ++i) {
-    const std::int64_t first = (start_ + offset_of(i)) * size;
-    for (std::int64_t b = 0; b < size; ++b) covered[static_cast<std::size_t>(first + b)] = true;
+  // Whole rows at once where the innermost elements are neighbours.
+  const bool rows = !shape_.empty() && shape_.back() > 0 && strides_.back() == 1;
+  const std::int64_t run = rows ? shape_.back() : 1;
+  for (std::int64_t i = 0; i < numel(); i += run) {
+    std::memset(covered.data() + (start_ + offset_of(i)) * size, 1,
+                static_cast<std::size_t>(run * size));
   }
 }
 

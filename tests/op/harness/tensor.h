@@ -101,7 +101,7 @@ class Tensor {
   Tensor& fill(double value);
   Tensor& poison();
   // Sets the bit of every byte of the block that an element of this tensor covers.
-  void mark(std::vector<bool>& covered) const;
+  void mark(std::vector<std::uint8_t>& covered) const;
   void copy_from(const Tensor& other);
 
   void upload(Memory& memory) const;
