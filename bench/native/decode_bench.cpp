@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times cuda.decode through the public API in CUDA graphs of ten calls, and prints a row a shape:
-// median, 20th and 80th percentile a call, KV bytes over the median, and the share of a device copy
-// measured in the same run. Warm: the ten calls read one cache. Cold: they rotate over caches of
-// 512 MB together. Eager: ten calls between two events, without a graph.
+// median, 20th and 80th percentile a call, and KV bytes over the median. Warm: the ten calls read
+// one cache. Cold: they rotate over caches of 512 MB together. Eager: ten calls between two events,
+// without a graph.
 //
 //   decode_bench [--only TEXT] [--repeats N] [--page N] [--layout nhd|hnd]
 //                [--order random|rising]
@@ -106,7 +106,6 @@ struct Setting {
   KvLayout layout = KvLayout::kNhd;
   bool random_order = true;  // of pages in the caches
   int repeats = 20;
-  double copy_gbps = 0.0;
 };
 
 // One decode call's tensors; `caches` of them to rotate over.
@@ -203,18 +202,6 @@ Quantiles time_calls(cudaStream_t stream, int repeats, bool in_graph, F enqueue)
   return quantiles(std::move(samples));
 }
 
-double copy_gbps(cudaStream_t stream) {
-  constexpr std::int64_t kBytes = std::int64_t{4} << 30;
-  DeviceBuffer from = allocate(kBytes);
-  DeviceBuffer to = allocate(kBytes);
-  fill_random(from);
-  const Quantiles us = time_calls(stream, 5, true, [&](int) {
-    check(cudaMemcpyAsync(to.data(), from.data(), kBytes, cudaMemcpyDeviceToDevice, stream),
-          "copy");
-  });
-  return 2.0 * kBytes / us.median * 1e-3;
-}
-
 void bench(Context& context, const Shape& s, const Setting& set, cudaStream_t stream) {
   const std::int64_t bytes = 2 * s.batch * s.kv_len * s.heads_kv * s.dim * 2;
   const int caches = static_cast<int>(
@@ -235,8 +222,8 @@ void bench(Context& context, const Shape& s, const Setting& set, cudaStream_t st
   const Quantiles cold = time_calls(stream, set.repeats, true, [&](int i) { run(i % caches); });
   const Quantiles eager = time_calls(stream, set.repeats, false, [&](int) { run(0); });
   const double gbps = static_cast<double>(bytes) / warm.median * 1e-3;
-  fmt::print("{:22} {:8.2f} {:8.2f} {:8.2f} {:7.0f} {:6.3f} {:8.2f} {:8.2f}\n", s.name, warm.median,
-             warm.p20, warm.p80, gbps, gbps / set.copy_gbps, cold.median, eager.median);
+  fmt::print("{:22} {:8.2f} {:8.2f} {:8.2f} {:7.0f} {:8.2f} {:8.2f}\n", s.name, warm.median,
+             warm.p20, warm.p80, gbps, cold.median, eager.median);
   std::fflush(stdout);
 }
 
@@ -259,10 +246,9 @@ int main(int argc, char** argv) {
   Context context = Context::create({.device = {DeviceType::kCuda, 0}}).value();
   cudaStream_t stream = nullptr;
   check(cudaStreamCreate(&stream), "stream");
-  set.copy_gbps = copy_gbps(stream);
-  fmt::print("copy {:.0f} GB/s, page {}\n", set.copy_gbps, set.page);
-  fmt::print("{:22} {:>8} {:>8} {:>8} {:>7} {:>6} {:>8} {:>8}\n", "shape", "warm us", "p20", "p80",
-             "GB/s", "copy", "cold us", "eager us");
+  fmt::print("page {}\n", set.page);
+  fmt::print("{:22} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8}\n", "shape", "warm us", "p20", "p80",
+             "GB/s", "cold us", "eager us");
   for (const Shape& shape : kShapes) {
     if (std::string(shape.name).find(only) == std::string::npos) continue;
     bench(context, shape, set, stream);
