@@ -63,7 +63,7 @@ Cost linear_work(const LinearShape& s) {
 std::string name_of(const AttentionShape& s) {
   return fmt::format("{} B{} Q{} KV{} {}/{} D{} {}{}", to_string(s.op), s.batch_size,
                      s.query_length, s.kv_length, s.num_heads, s.num_kv_heads, s.head_size,
-                     to_string(s.dtype), s.causal ? " causal" : "");
+                     to_string(s.dtype), s.causal && s.op != AttentionOp::kDecode ? " causal" : "");
 }
 
 std::string name_of(const LinearShape& s) {

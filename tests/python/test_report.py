@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m tilegate report: from result files, one written by the program itself, to a page."""
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tilegate import __main__ as program
+from tilegate._report import page, read
+
+
+def entry(backend, median, **changes):
+    """An entry as the program writes it."""
+    return {
+        "name": "decode B1 Q1 KV8192 32/8 D128 bfloat16",
+        "backend": backend,
+        "peer": False,
+        "kernel": "cuda.decode",
+        "pass": 1,
+        "op": "decode",
+        "timing": "graph",
+        "l2": "warm",
+        "median_ms": median,
+        "p20_ms": median * 0.9,
+        "p80_ms": median * 1.1,
+        "tflop_per_s": 1.0,
+        "gb_per_s": 2.0,
+        "ceiling_share": 0.5,
+        "bound_by": "memory",
+        "goal_ms": 0.5,
+        "goal_peer_ms": 1.0,
+        "samples_ms": [median],
+    } | changes
+
+
+DOCUMENT = {
+    "environment": {"machine": "a <machine>", "backends": {"cpu": "AVX2"}},
+    "timing_scope": "graph",
+    "warmups": 1,
+    "repeats": 2,
+    "peers": [{"name": "one", "versions": {"one": "1.0"}}, {"name": "two", "reason": "absent"}],
+    "declined": [{"name": "row", "backend": "cudnn", "reason": "no & never"}],
+    "complete": True,
+    "results": [
+        entry("auto", 2.0),
+        entry("one.a", 4.0, peer=True, kernel=None),
+        entry("one.b", 5.0, peer=True, kernel=None),
+        entry("auto", 2.2, **{"pass": 2}),
+    ],
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_document(document, name="result.json"):
+        path = tmp_path / name
+        path.write_text(json.dumps(document))
+        return str(path)
+
+    return write_document
+
+
+def test_rows_know_peers_passes_and_goals(write):
+    (row,) = read(write(DOCUMENT)).rows
+    assert row.best_peer()["backend"] == "one.a"
+    (ours,) = row.ours()
+    assert ours["median_ms"] == 2.0
+    assert row.drift("auto") == pytest.approx(0.1)
+    assert row.goal_ms() == pytest.approx(2.0)  # half of the best peer's 4 ms
+    alone = copy.deepcopy(DOCUMENT)
+    alone["results"] = alone["results"][:1]
+    (row,) = read(write(alone)).rows
+    assert row.goal_ms() == 0.5  # no peer in the run: the time as set
+    assert row.drift("auto") is None
+
+
+def test_page_is_self_contained_and_escaped(write):
+    text = page([read(write(DOCUMENT)), read(write(DOCUMENT, "again.json"))])
+    assert text.count("<svg") == 4  # two plots a file
+    assert "a &lt;machine&gt;" in text and "no &amp; never" in text
+    assert "off: absent" in text
+    assert '<td class="good">0.500</td>' in text  # 2 ms of ours over 4 ms of the best peer
+    assert not re.search(r'(src|href)="(?!#)', text.replace('xlink:href="#', "#"))
+
+
+def test_unreadable_files_are_a_sentence_and_2(write, tmp_path, capsys):
+    output = str(tmp_path / "report.html")
+    bad = [str(tmp_path / "missing.json"), write({"results": []}, "partial.json"),
+           write([1], "list.json")]
+    (tmp_path / "text.json").write_text("{")
+    bad.append(str(tmp_path / "text.json"))
+    for path in bad:
+        assert program.main(["report", path, "-o", output]) == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_report_of_a_real_run(tmp_path):
+    tilegate = os.environ.get("TILEGATE_PROGRAM")
+    if not tilegate:
+        pytest.skip("TILEGATE_PROGRAM names no program")
+    result, output = tmp_path / "result.json", tmp_path / "report.html"
+    flags = "--device cpu --batch-size 1 --head-size 64 --warmups 1 --repeats 2 --backend auto cpu"
+    command = [tilegate, "bench", "attention", *flags.split(), "--query-length", "8", "16",
+               "--kv-length", "32", "--output", str(result)]
+    subprocess.run(command, check=True, capture_output=True)
+    command = [sys.executable, "-m", "tilegate", "report", str(result), "-o", str(output)]
+    subprocess.run(command, check=True)
+    text = output.read_text()
+    assert "prefill B1 Q16 KV32" in text and "cpu.flash" in text and "<svg" in text
