@@ -6,7 +6,8 @@
 #
 # 'run' is what a build and the examples need; 'test' adds the formatter, clang and its sanitizer
 # runtimes. Packages come through apt (as root or with sudo), Python wheels pinned by hash into
-# .deps/python. Where everything is there it changes nothing and takes well under a second. CUDA is
+# .deps/python. With TILEGATE_CUDNN=ON the headers of cudnn-frontend go to .deps/cudnn (cuDNN's own
+# come with the toolkit or a package). Where everything is there it changes nothing and takes well under a second. CUDA is
 # found, never installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -72,9 +73,29 @@ install_wheels() {
   echo "$key" > "$stamp"
 }
 
+# Headers only, from one wheel whatever this Python is.
+install_cudnn_frontend() {
+  local list=tools/wheels_cudnn.txt stamp=.deps/cudnn.stamp key folder
+  key="$(cksum < "$list")"
+  [ -d .deps/cudnn/include ] && [ "$(cat "$stamp" 2> /dev/null)" = "$key" ] && return
+  python3 -m pip --version > /dev/null 2>&1 || apt_install python3-pip
+  say "unpacking the headers of $list into .deps/cudnn"
+  folder=$(mktemp -d)
+  rm -rf .deps/cudnn "$stamp"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary=:all: --python-version 3.11 --implementation cp --abi cp311 \
+    --platform manylinux_2_28_x86_64 --dest "$folder" -r "$list"
+  python3 -m zipfile -e "$folder"/*.whl "$folder/wheel"
+  mkdir -p .deps/cudnn
+  mv "$folder/wheel/include" .deps/cudnn/include
+  rm -rf "$folder"
+  echo "$key" > "$stamp"
+}
+
 case "${1:-test}" in
   run) install_packages "${run_packages[@]}" ;;
   test) install_packages "${run_packages[@]}" "${test_packages[@]}" ;;
   *) die "the set must be 'run' or 'test', got '$1'" ;;
 esac
 install_wheels
+[ "${TILEGATE_CUDNN:-}" != ON ] || install_cudnn_frontend

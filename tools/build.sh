@@ -4,7 +4,8 @@
 #
 #   tools/build.sh PRESET [TARGET...]
 #
-# Without targets everything is built. A compiler cache is used where ccache is installed, across
+# TILEGATE_CUDNN=ON insists on the cuDNN backend and may use the headers that tools/bootstrap.sh
+# unpacked for it. Without targets everything is built. A compiler cache is used where ccache is installed, across
 # checkouts too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,5 +16,9 @@ if command -v ccache > /dev/null; then
   export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 fi
-cmake --preset "$preset"
+# TILEGATE_CUDNN is for builds with CUDA; the others have no use for it.
+case "$preset" in
+  release | sm90 | fatbin) cmake --preset "$preset" -DTILEGATE_CUDNN="${TILEGATE_CUDNN:-AUTO}" ;;
+  *) cmake --preset "$preset" ;;
+esac
 cmake --build "build/$preset" --parallel "$(nproc)" ${1:+--target "$@"}

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/message.h"
+#include "plan/frost.h"
 
 namespace tilegate {
 namespace {
@@ -46,6 +47,13 @@ const Verdict* cheapest(std::span<const Verdict> verdicts, const Candidate* exce
     if (best == nullptr || verdict.cost_us < best->cost_us) best = &verdict;
   }
   return best;
+}
+
+// Estimates come from times on one GPU; on others they keep their order, roughly.
+std::string calibration_note(const DeviceFacts& facts) {
+  constexpr std::string_view kCalibrated = "NVIDIA H200";
+  if (facts.name == kCalibrated) return fmt::format("costs: calibrated on {}\n", kCalibrated);
+  return fmt::format("costs: uncalibrated, scaled from {} by SMs and bandwidth\n", kCalibrated);
 }
 
 Status no_candidate(const ProblemData& problem, std::span<const Verdict> verdicts) {
@@ -112,6 +120,8 @@ std::string PlanData::explain() const {
     if (verdict.rejection.empty()) continue;
     text += fmt::format("rejected: {}: {}\n", verdict.candidate->name, verdict.rejection);
   }
+  if (std::string note = frost_note(problem->op, facts); !note.empty()) text += note + "\n";
+  if (facts.type == DeviceType::kCuda) text += calibration_note(facts);
   if (!schedule.note.empty()) text += fmt::format("schedule: {}\n", schedule.note);
   text += fmt::format("workspace: {} bytes\n", schedule.workspace_bytes);
   text += fmt::format("bits: {}\n", schedule.pinned_bits ? "pinned" : "shape-dependent");
