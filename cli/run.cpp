@@ -132,13 +132,14 @@ class Runner {
     if (Status status = open_context(); !status.ok()) return status;
     Result<Plan> chosen = plan(prepared.problem, *context_);
     if (!chosen.ok()) return chosen.status();
-    Result<Storage> storage = Storage::create(c, prepared.outputs);
+    Result<Storage> storage = Storage::create(c, prepared.outputs, prepared.device);
     if (!storage.ok()) return storage.status();
     Result<Workspace> workspace = storage->workspace(chosen->workspace_bytes());
     if (!workspace.ok()) return workspace.status();
     const Call call = make_call(c, storage->inputs(), storage->outputs(), prepared.backend);
     const Clock::time_point start = Clock::now();
     if (Status status = chosen->run(*context_, call.args, *workspace); !status.ok()) return status;
+    if (Status status = storage->fetch(); !status.ok()) return status;
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     if (!out.empty()) {
       Status status = write_results(out, c, storage->results());

@@ -20,6 +20,21 @@ Backend backend_of(const std::string& name) {
   return Backend::kAuto;
 }
 
+// The first GPU for the backends that need one. "auto" stays on the CPU, where every case can run.
+Device device_of(Backend backend) {
+  Device device;
+  if (backend == Backend::kCuda || backend == Backend::kCudnn) device.type = DeviceType::kCuda;
+  return device;
+}
+
+// The same call with its tensors on another device.
+Result<Problem> describe_on(Device device, const Case& c, Views inputs, Views outputs,
+                            Backend backend) {
+  for (auto& [name, view] : inputs) view.device = device;
+  for (auto& [name, view] : outputs) view.device = device;
+  return describe_call(make_call(c, inputs, outputs, backend));
+}
+
 Result<PreparedCase> prepare(Case c, const PrepareOptions& options) {
   if (Status status = complete_inputs(c); !status.ok()) return status;
   if (Status status = check_page_size(c); !status.ok()) return status;
@@ -36,7 +51,10 @@ Result<PreparedCase> prepare(Case c, const PrepareOptions& options) {
   if (options.check) {
     if (Status status = check_expected(c, *outputs); !status.ok()) return status;
   }
-  return PreparedCase{std::move(c), std::move(*outputs), backend, std::move(*problem)};
+  const Device device = device_of(backend);
+  problem = describe_on(device, c, std::move(input_views), std::move(output_views), backend);
+  if (!problem.ok()) return problem.status();
+  return PreparedCase{std::move(c), std::move(*outputs), backend, device, std::move(*problem)};
 }
 
 }  // namespace
@@ -66,6 +84,7 @@ Result<Context> make_context(const std::string& backend, int threads) {
   }
   ContextOptions options;
   options.num_threads = threads;
+  options.device = device_of(backend_of(backend));
   return Context::create(options);
 }
 

@@ -18,6 +18,7 @@ struct PreparedCase {
   Case c;
   std::vector<OutputSpec> outputs;
   Backend backend = Backend::kAuto;
+  Device device;  // where the backend computes
   Problem problem;
 };
 

@@ -8,14 +8,16 @@
 
 #include "cli/case/case_file.h"
 #include "cli/case/outputs.h"
+#include "tilegate/device_memory.h"
 #include "tilegate/plan.h"
 
 namespace tilegate::cli {
 
 class Storage {
  public:
-  // The case must outlive the storage. Errors: out_of_workspace, invalid_argument.
-  static Result<Storage> create(const Case& c, const std::vector<OutputSpec>& outputs);
+  // The case must outlive the storage. Errors: out_of_workspace, invalid_argument, cuda.
+  static Result<Storage> create(const Case& c, const std::vector<OutputSpec>& outputs,
+                                Device device);
 
   // On the device of the call.
   const Views& inputs() const { return inputs_; }
@@ -23,14 +25,21 @@ class Storage {
   // Errors: out_of_workspace.
   Result<Workspace> workspace(std::size_t bytes);
 
-  // Host copies of the outputs, by name.
+  // Waits for the call and brings the outputs back. Errors: cuda.
+  Status fetch();
+  // Host copies of the outputs, by name, after fetch().
   const Tensors& results() const { return results_; }
 
  private:
+  // The view of a host tensor's copy on the device, or of itself on the CPU.
+  Result<TensorView> place(const TensorView& host, std::size_t bytes);
+
+  Device device_;
+  std::vector<DeviceBuffer> buffers_;
   Views inputs_;
   Views outputs_;
   Tensors results_;
-  io::HostTensor workspace_;
+  DeviceBuffer workspace_;
 };
 
 }  // namespace tilegate::cli
