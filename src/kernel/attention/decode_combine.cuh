@@ -100,7 +100,8 @@ struct DecodeCombine {
   static __device__ __forceinline__ Share weigh(const DecodeParams& p, const CombineUnit& unit,
                                                 int row, int first, int step) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    constexpr int kBatch = kVector <= 4 ? 10 : 4;  // parts loaded at once
+    // Parts loaded at once; with 10 of 64 columns ptxas spills 8 bytes on sm_80.
+    constexpr int kBatch = kVector <= 2 ? 8 : kVector <= 4 ? 10 : 4;
     Share share;
     for (; first < unit.parts; first += kBatch * step) {
       float lse[kBatch];
