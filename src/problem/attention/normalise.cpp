@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention calls to AttentionProblem. Order of checks: options, q, k and v (or caches and page
 // table), lengths, o and lse, sinks, masks. The first failure is reported.
-#include "problem/attention_normalise.h"
-
 #include <cmath>
 
 #include "core/layout.h"
+#include "problem/attention_normalise.h"
 #include "problem/paged_layout.h"
 
 namespace tilegate {

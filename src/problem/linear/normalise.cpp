@@ -3,14 +3,13 @@
 // op; q; cu_seqlens and max_seqlen; k, v, heads; o; gates, beta, w; then states, checkpoints and
 // speculation (linear_states.cpp). The first failure is reported. An argument or option that the
 // op does not take is an error, never ignored.
-#include "problem/linear_normalise.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/element.h"
 #include "core/layout.h"
+#include "problem/linear_normalise.h"
 #include "problem/linear_states.h"
 
 namespace tilegate {
