@@ -16,6 +16,10 @@ fuzz_seconds=${TILEGATE_FUZZ_SECONDS:-60}
 has_nvcc=false
 if command -v nvcc > /dev/null; then has_nvcc=true; fi
 export PYTHONDONTWRITEBYTECODE=1
+# The cuDNN backend is compiled and its support table tested where nvcc and cuDNN's headers are.
+if $has_nvcc && [ -e "$(dirname "$(readlink -f "$(command -v nvcc)")")/../include/cudnn_graph.h" ]; then
+  export TILEGATE_CUDNN=ON
+fi
 
 run_ctest() {
   ctest --test-dir "build/$1" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/cudnn_call.h"
+#include "tests/unit/cudnn/call.h"
 
 namespace tilegate {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "backend/cudnn/graph/cost.h"
 #include "backend/cudnn/graph/support.h"
-#include "tests/unit/cudnn_call.h"
+#include "tests/unit/cudnn/call.h"
 
 namespace tilegate::cudnn {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cudnn/graph/form.h"
-#include "tests/unit/cudnn_call.h"
+#include "tests/unit/cudnn/call.h"
 
 namespace tilegate::cudnn {
 namespace {

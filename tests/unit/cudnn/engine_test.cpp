@@ -13,7 +13,7 @@
 #include "backend/cudnn/frontend.h"
 #include "backend/cudnn/graph/form.h"
 #include "backend/cudnn/graph/support.h"
-#include "tests/unit/cudnn_call.h"
+#include "tests/unit/cudnn/call.h"
 
 namespace tilegate::cudnn {
 namespace {
