@@ -11,6 +11,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=${1:?usage: tools/gpu_pack.sh FOLDER [PRESET]}
 preset=${2:-sm90}
 
+# With the cuDNN backend wherever cuDNN's headers are; TILEGATE_CUDNN=AUTO does without.
+export TILEGATE_CUDNN=${TILEGATE_CUDNN:-ON}
+tools/bootstrap.sh run
 tools/build.sh "$preset" gpu_tests op_tests tilegate_cli
 rm -rf "$folder"
 mkdir -p "$folder/lib" "$folder/cases"
