@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which graph an attention problem becomes, and what makes two problems share one.
+#include "backend/cudnn/graph/form.h"
+
 #include <gtest/gtest.h>
 
-#include "backend/cudnn/graph/form.h"
 #include "tests/unit/cudnn/call.h"
 
 namespace tilegate::cudnn {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What cuDNN is said to serve: options, shapes, versions, and that each refusal names its argument.
+#include "backend/cudnn/graph/support.h"
+
 #include <gtest/gtest.h>
 
 #include "backend/cudnn/graph/cost.h"
-#include "backend/cudnn/graph/support.h"
 #include "tests/unit/cudnn/call.h"
 
 namespace tilegate::cudnn {
