@@ -43,6 +43,9 @@ Status check_values(const Operation& call);
 Backend requested_backend(const Operation& op);
 bool wants_batch_invariance(const Operation& op);
 
+// The public call of a rule: "chunk_gated_delta_rule".
+std::string_view call_name(DeltaRule rule);
+
 // "batch_prefill_ragged bf16 B3 Tq70 H12/4 D128"
 std::string summary(const Operation& op);
 

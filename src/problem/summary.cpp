@@ -19,22 +19,6 @@ std::string_view name_of(AttentionOp op) {
   return "attention";
 }
 
-std::string_view name_of(DeltaRule rule) {
-  switch (rule) {
-    case DeltaRule::kGatedDeltaRule:
-      return "chunk_gated_delta_rule";
-    case DeltaRule::kGatedDeltaRule2:
-      return "chunk_gated_delta_rule2";
-    case DeltaRule::kGatedDeltaProduct:
-      return "chunk_gated_delta_product";
-    case DeltaRule::kKda:
-      return "recurrent_kda";
-    case DeltaRule::kGatedDeltaRuleDecode:
-      return "gated_delta_rule_decode";
-  }
-  return "delta_rule";
-}
-
 std::string dims(std::int64_t a, std::int64_t b) {
   return a == b ? fmt::format("D{}", a) : fmt::format("D{}/{}", a, b);
 }
@@ -54,7 +38,7 @@ struct Summary {
                        p.heads, p.dim);
   }
   std::string operator()(const LinearProblem& p) const {
-    return fmt::format("{} {} N{} T{} H{}/{}/{} {}{}", name_of(p.rule), to_string(p.dtype),
+    return fmt::format("{} {} N{} T{} H{}/{}/{} {}{}", call_name(p.rule), to_string(p.dtype),
                        p.num_seqs, p.tokens, p.heads_q, p.heads_k, p.heads_v,
                        dims(p.dim_k, p.dim_v),
                        p.householder > 1 ? fmt::format(" n{}", p.householder) : "");
@@ -66,6 +50,22 @@ struct Summary {
 };
 
 }  // namespace
+
+std::string_view call_name(DeltaRule rule) {
+  switch (rule) {
+    case DeltaRule::kGatedDeltaRule:
+      return "chunk_gated_delta_rule";
+    case DeltaRule::kGatedDeltaRule2:
+      return "chunk_gated_delta_rule2";
+    case DeltaRule::kGatedDeltaProduct:
+      return "chunk_gated_delta_product";
+    case DeltaRule::kKda:
+      return "recurrent_kda";
+    case DeltaRule::kGatedDeltaRuleDecode:
+      return "gated_delta_rule_decode";
+  }
+  return "delta_rule";
+}
 
 std::string summary(const Operation& op) { return std::visit(Summary{}, op); }
 

@@ -183,15 +183,36 @@ void fill_derived(const AttentionOptions& options, AttentionProblem& p) {
   p.max_kv_len = options.max_kv_len > 0 ? options.max_kv_len : capacity;
 }
 
-Status fill_paged(const PageTable& table, const PagedCache& cache, AttentionProblem& p) {
-  TILEGATE_RETURN_IF_ERROR(fill_keys({"k_cache", cache.k}, {"v_cache", cache.v}, p));
-  p.page_size = cache.k.shape[1];
-  p.kv_indptr = table.kv_indptr;
-  p.kv_indices = table.kv_indices;
-  p.kv_last_page_len = table.kv_last_page_len;
-  p.block_tables = table.block_tables;
-  p.kv_lens = table.kv_lens;
+// What prefill and decode over pages share: everything up to the query lengths.
+template <class Args>
+Status fill_paged_inputs(const Args& args, const AttentionOptions& options, AttentionProblem& p) {
+  TILEGATE_RETURN_IF_ERROR(fill_options(options, p));
+  TILEGATE_RETURN_IF_ERROR(fill_query(args.q, 3, p));
+  Result<PagedCache> cache =
+      paged_cache(args.k_cache, args.v_cache, args.kv_cache, options.kv_layout);
+  if (!cache.ok()) return cache.status();
+  TILEGATE_RETURN_IF_ERROR(fill_keys({"k_cache", cache->k}, {"v_cache", cache->v}, p));
+  p.page_size = cache->k.shape[1];
+  Result<std::int64_t> batch = page_table_batch(args.table);
+  if (!batch.ok()) return batch.status();
+  p.batch = *batch;
+  p.kv_indptr = args.table.kv_indptr;
+  p.kv_indices = args.table.kv_indices;
+  p.kv_last_page_len = args.table.kv_last_page_len;
+  p.block_tables = args.table.block_tables;
+  p.kv_lens = args.table.kv_lens;
   return {};
+}
+
+// And everything after them.
+template <class Args>
+Result<Operation> finish_paged(const Args& args, const AttentionOptions& options,
+                               AttentionProblem& p) {
+  p.q = by_request(args.q, p);
+  TILEGATE_RETURN_IF_ERROR(fill_outputs({args.o, args.lse}, 3, p));
+  TILEGATE_RETURN_IF_ERROR(fill_extras({args.sinks, args.custom_mask, args.packed_custom_mask}, p));
+  fill_derived(options, p);
+  return Operation(p);
 }
 
 Status fill_dense_lengths(AttentionProblem& p) {
@@ -248,47 +269,23 @@ Result<Operation> normalise_attention(const PrefillPagedArgs& args,
                                       const AttentionOptions& options) {
   AttentionProblem p;
   p.op = AttentionOp::kPrefillPaged;
-  TILEGATE_RETURN_IF_ERROR(fill_options(options, p));
-  TILEGATE_RETURN_IF_ERROR(fill_query(args.q, 3, p));
-  Result<PagedCache> cache =
-      paged_cache(args.k_cache, args.v_cache, args.kv_cache, options.kv_layout);
-  if (!cache.ok()) return cache.status();
-  TILEGATE_RETURN_IF_ERROR(fill_paged(args.table, *cache, p));
-  Result<std::int64_t> batch = page_table_batch(args.table);
-  if (!batch.ok()) return batch.status();
-  p.batch = *batch;
+  TILEGATE_RETURN_IF_ERROR(fill_paged_inputs(args, options, p));
   TILEGATE_RETURN_IF_ERROR(check_offsets({"qo_indptr", args.qo_indptr}, p.batch));
   p.qo_indptr = args.qo_indptr;
-  p.q = insert_axis(args.q, 0);
-  TILEGATE_RETURN_IF_ERROR(fill_outputs({args.o, args.lse}, 3, p));
-  TILEGATE_RETURN_IF_ERROR(fill_extras({args.sinks, args.custom_mask, args.packed_custom_mask}, p));
-  fill_derived(options, p);
-  return Operation(p);
+  return finish_paged(args, options, p);
 }
 
 Result<Operation> normalise_attention(const DecodePagedArgs& args,
                                       const AttentionOptions& options) {
   AttentionProblem p;
   p.op = AttentionOp::kDecodePaged;
-  TILEGATE_RETURN_IF_ERROR(fill_options(options, p));
-  TILEGATE_RETURN_IF_ERROR(fill_query(args.q, 3, p));
-  Result<PagedCache> cache =
-      paged_cache(args.k_cache, args.v_cache, args.kv_cache, options.kv_layout);
-  if (!cache.ok()) return cache.status();
-  TILEGATE_RETURN_IF_ERROR(fill_paged(args.table, *cache, p));
-  Result<std::int64_t> batch = page_table_batch(args.table);
-  if (!batch.ok()) return batch.status();
-  p.batch = *batch;
+  TILEGATE_RETURN_IF_ERROR(fill_paged_inputs(args, options, p));
   p.uniform_qo_len = options.q_len_per_req;
   if (p.total_q != p.batch * p.uniform_qo_len) {
     return invalid("q must have batch * q_len_per_req = {} rows, got {}",
                    p.batch * p.uniform_qo_len, p.total_q);
   }
-  p.q = by_request(args.q, p);
-  TILEGATE_RETURN_IF_ERROR(fill_outputs({args.o, args.lse}, 3, p));
-  TILEGATE_RETURN_IF_ERROR(fill_extras({args.sinks, args.custom_mask, args.packed_custom_mask}, p));
-  fill_derived(options, p);
-  return Operation(p);
+  return finish_paged(args, options, p);
 }
 
 }  // namespace tilegate

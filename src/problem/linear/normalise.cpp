@@ -19,31 +19,15 @@ constexpr std::int64_t kMaxDecodeTokens = 16;
 constexpr std::int64_t kMaxHouseholder = 1024;
 constexpr std::int64_t kMaxSeqlen = std::numeric_limits<std::int32_t>::max();
 
-std::string_view op_name(DeltaRule rule) {
-  switch (rule) {
-    case DeltaRule::kGatedDeltaRule:
-      return "chunk_gated_delta_rule";
-    case DeltaRule::kGatedDeltaRule2:
-      return "chunk_gated_delta_rule2";
-    case DeltaRule::kGatedDeltaProduct:
-      return "chunk_gated_delta_product";
-    case DeltaRule::kKda:
-      return "recurrent_kda";
-    case DeltaRule::kGatedDeltaRuleDecode:
-      return "gated_delta_rule_decode";
-  }
-  return "delta rule";
-}
-
 Status reject_for_op(const Named& tensor, DeltaRule rule) {
   if (!tensor.view.present()) return {};
-  return require_absent(tensor, fmt::format("for {}", op_name(rule)));
+  return require_absent(tensor, fmt::format("for {}", call_name(rule)));
 }
 
 Status check_gate_options(DeltaRule rule, const DeltaRuleOptions& options) {
   const bool kda = rule == DeltaRule::kKda;
   if (options.use_gate_in_kernel && !kda) {
-    return invalid("use_gate_in_kernel must be false for {}, got true", op_name(rule));
+    return invalid("use_gate_in_kernel must be false for {}, got true", call_name(rule));
   }
   if (options.lower_bound && !options.use_gate_in_kernel) {
     return invalid("lower_bound must be absent without use_gate_in_kernel, got {}",
@@ -53,12 +37,12 @@ Status check_gate_options(DeltaRule rule, const DeltaRuleOptions& options) {
     return invalid("lower_bound must be finite and below 0, got {}", *options.lower_bound);
   }
   if (options.beta_is_logit && !kda) {
-    return invalid("beta_is_logit must be false for {}, got true", op_name(rule));
+    return invalid("beta_is_logit must be false for {}, got true", call_name(rule));
   }
   if (options.gate_domain == GateDomain::kDefault) return {};
   const std::string_view domain = options.gate_domain == GateDomain::kLog ? "log" : "linear";
   if (rule == DeltaRule::kGatedDeltaRuleDecode) {
-    return invalid("gate_domain must be the default for {}, got {}", op_name(rule), domain);
+    return invalid("gate_domain must be the default for {}, got {}", call_name(rule), domain);
   }
   if (options.use_gate_in_kernel) {
     return invalid("gate_domain must be the default with use_gate_in_kernel, got {}", domain);
@@ -73,7 +57,7 @@ Status fill_options(DeltaRule rule, const DeltaRuleOptions& options, LinearProbl
   }
   const std::int64_t n = options.num_householder;
   if (rule != DeltaRule::kGatedDeltaProduct && n != 1) {
-    return invalid("num_householder must be 1 for {}, got {}", op_name(rule), n);
+    return invalid("num_householder must be 1 for {}, got {}", call_name(rule), n);
   }
   if (n < 1 || n > kMaxHouseholder) {
     return invalid("num_householder must be 1..{}, got {}", kMaxHouseholder, n);
@@ -128,7 +112,7 @@ Status fill_sequences(const DeltaRuleArgs& args, const DeltaRuleOptions& options
     TILEGATE_RETURN_IF_ERROR(reject_for_op(cu_seqlens, p.rule));
     if (p.tokens > kMaxDecodeTokens) {
       return invalid("q must have at most {} tokens a sequence for {}, got {}", kMaxDecodeTokens,
-                     op_name(p.rule), describe_shape(args.q));
+                     call_name(p.rule), describe_shape(args.q));
     }
   }
   p.max_seqlen = options.max_seqlen > 0 ? std::min(options.max_seqlen, p.tokens) : p.tokens;
