@@ -101,20 +101,21 @@ Result<std::vector<Row>> attention_rows(const BenchOptions& o) {
   return rows;
 }
 
+// Where the number ends; null where there is none.
+const char* parse_number(const char* begin, const char* end, std::int64_t& number) {
+  const auto parsed = std::from_chars(begin, end, number);
+  return parsed.ec == std::errc() ? parsed.ptr : nullptr;
+}
+
 // "16/32" to 16 and 32; one number stands for both.
 Status parse_heads(const std::string& text, LinearShape& s) {
   const char* end = text.data() + text.size();
-  auto [slash, error] = std::from_chars(text.data(), end, s.heads_qk);
+  const char* at = parse_number(text.data(), end, s.heads_qk);
   s.heads_v = s.heads_qk;
-  if (error == std::errc() && slash != end && *slash == '/') {
-    std::tie(slash, error) = [&] {
-      const auto parsed = std::from_chars(slash + 1, end, s.heads_v);
-      return std::make_tuple(parsed.ptr, parsed.ec);
-    }();
-  }
+  if (at != nullptr && at != end && *at == '/') at = parse_number(at + 1, end, s.heads_v);
   const bool divides = s.heads_qk > 0 && s.heads_v > 0 &&
                        (s.heads_v % s.heads_qk == 0 || s.heads_qk % s.heads_v == 0);
-  if (error == std::errc() && slash == end && divides) return Status();
+  if (at == end && divides) return Status();
   return usage("--heads must be two numbers of which one divides the other, as 16/32, got {}",
                text);
 }

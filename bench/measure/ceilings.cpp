@@ -10,11 +10,17 @@
 #include <thread>
 #include <vector>
 
-// One loop compiled for several instruction sets and chosen when it is loaded.
+// One loop compiled for several instruction sets and chosen when it is loaded, which sanitizers do
+// not survive.
+#if defined(__has_feature)
+#define TILEGATE_FEATURE(name) __has_feature(name)
+#else
+#define TILEGATE_FEATURE(name) 0
+#endif
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define TILEGATE_EVERY_ISA \
-  __attribute__((target_clones("avx512f", "arch=haswell", "default"), noinline))
+    !defined(__SANITIZE_THREAD__) && !TILEGATE_FEATURE(address_sanitizer) &&      \
+    !TILEGATE_FEATURE(thread_sanitizer)
+#define TILEGATE_EVERY_ISA __attribute__((target_clones("avx512f", "arch=haswell", "default")))
 #else
 #define TILEGATE_EVERY_ISA
 #endif
