@@ -26,6 +26,7 @@ FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) by
 USED = re.compile(r"Used (\d+) registers")
 SMEM = re.compile(r"(\d+) bytes smem")
 REMARK = re.compile(r"^ptxas.*(\(C\d+\)|warning|Potential Performance Loss).*$", re.IGNORECASE)
+OPTIONAL = ("src/backend/cudnn/",)  # built only where third-party headers are
 KEEP_SECONDS_WITHIN = 0.3  # of the table's value: machines and loads differ
 
 
@@ -127,9 +128,15 @@ def write_table(path, table):
 
 
 def in_scope(table, built):
-    """The table's rows that this build should have: its nvcc, the architectures it compiled."""
+    """The table's rows that this build should have: its nvcc, the architectures it compiled, and
+    the kernels of an optional backend if it has any of them."""
     scope = {(key.nvcc, key.arch) for key in built}
-    return {key: row for key, row in table.items() if (key.nvcc, key.arch) in scope}
+    absent = () if any(key.source.startswith(OPTIONAL) for key in built) else OPTIONAL
+    return {
+        key: row
+        for key, row in table.items()
+        if (key.nvcc, key.arch) in scope and not key.source.startswith(absent)
+    }
 
 
 def compare(table, built):
