@@ -45,16 +45,17 @@ class Peer:
             "output_final_state": True,
             "state_v_first": True,
         }
-        if s["rule"] == "kda" and s["gates"] == "random":
-            inputs["g"] = tensors.normal(request, 1, tokens, heads, dim)
-            inputs["beta"] = tensors.normal(request, 1, tokens, heads)
-            inputs["A_log"] = tensors.kda_rate(request, heads)
-            inputs["dt_bias"] = self.torch.zeros(heads * dim, device="cuda")
-            inputs["lower_bound"] = tensors.KDA_LOWER_BOUND
-            inputs["use_gate_in_kernel"] = inputs["use_beta_sigmoid_in_kernel"] = True
-            inputs["use_qk_l2norm_in_kernel"] = True
-        else:
+        if not tensors.raw_gates(s):
             inputs["g"] = tensors.log_gates(request, 1, tokens, heads, *by_channel)
+            return inputs
+        inputs["g"] = tensors.normal(request, 1, tokens, heads, *by_channel)
+        inputs["beta"] = tensors.normal(request, 1, tokens, heads)
+        inputs["A_log"] = tensors.kda_rate(request, heads)
+        inputs["dt_bias"] = self.torch.zeros(inputs["g"][0, 0].numel(), device=request["device"])
+        inputs["use_gate_in_kernel"] = inputs["use_beta_sigmoid_in_kernel"] = True
+        inputs["use_qk_l2norm_in_kernel"] = True
+        if s["rule"] == "kda":
+            inputs["lower_bound"] = tensors.KDA_LOWER_BOUND
         return inputs
 
     def _chunk(self, request):

@@ -35,8 +35,8 @@ class Peer:
     def _no_call(request):
         raise Declined(f"{request['shape']['op']} is not compared with it")
 
-    def _workspace(self):
-        return self.torch.empty(WORKSPACE_BYTES, dtype=self.torch.uint8, device="cuda")
+    def _workspace(self, request):
+        return self.torch.empty(WORKSPACE_BYTES, dtype=self.torch.uint8, device=request["device"])
 
     def _ragged(self, backend):
         def prepare(request):
@@ -45,7 +45,7 @@ class Peer:
             s = request["shape"]
             q, k, v = (x.flatten(0, 1) for x in tensors.dense_qkv(request))
             wrapper = self.flashinfer.BatchPrefillWithRaggedKVCacheWrapper(
-                self._workspace(), "NHD", backend=backend
+                self._workspace(request), "NHD", backend=backend
             )
             wrapper.plan(
                 tensors.offsets(request, [s["query_length"]] * s["batch_size"]),
@@ -67,7 +67,7 @@ class Peer:
 
         s = request["shape"]
         q, k, v = (x.flatten(0, 1) for x in tensors.dense_qkv(request))
-        out, workspace = self.torch.empty_like(q), self._workspace()
+        out, workspace = self.torch.empty_like(q), self._workspace(request)
         q_offsets = tensors.offsets(request, [s["query_length"]] * s["batch_size"])
         kv_offsets = tensors.offsets(request, [s["kv_length"]] * s["batch_size"])
         prefill = self.flashinfer.prefill.cudnn_batch_prefill_with_kv_cache
@@ -103,12 +103,12 @@ class Peer:
         q = tensors.normal(request, batch, s["num_heads"], s["head_size"])
         last = torch.full((batch,), (s["kv_length"] - 1) % s["page_size"] + 1, dtype=torch.int32)
         wrapper = self.flashinfer.BatchDecodeWithPagedKVCacheWrapper(
-            self._workspace(), "NHD", use_tensor_cores=True, backend="fa2"
+            self._workspace(request), "NHD", use_tensor_cores=True, backend="fa2"
         )
         wrapper.plan(
             tensors.offsets(request, [each] * batch),
             table.flatten(),
-            last.to("cuda"),
+            last.to(request["device"]),
             s["num_heads"],
             s["num_kv_heads"],
             s["head_size"],
@@ -128,8 +128,8 @@ class Peer:
         dims = table.numel(), s["num_kv_heads"], s["page_size"], s["head_size"]
         k, v = tensors.normal(request, *dims), tensors.normal(request, *dims)
         q = tensors.normal(request, batch * s["query_length"], s["num_heads"], s["head_size"])
-        lens = torch.full((batch,), s["kv_length"], dtype=torch.int32, device="cuda")
-        out, workspace = torch.empty_like(q), self._workspace()
+        lens = torch.full((batch,), s["kv_length"], dtype=torch.int32, device=request["device"])
+        out, workspace = torch.empty_like(q), self._workspace(request)
         decode = self.flashinfer.decode.cudnn_batch_decode_with_kv_cache
         return lambda: decode(
             q,
@@ -157,9 +157,9 @@ class Peer:
         beta = tensors.uniform(request, tokens, heads)
         ends = tensors.offsets(request, s["lengths"]).to(torch.int64)
         dim = s["head_size"]
-        states = torch.empty(len(s["lengths"]), heads, dim, dim, device="cuda",
+        states = torch.empty(len(s["lengths"]), heads, dim, dim, device=request["device"],
                              dtype=tensors.dtype_of(s, "state_dtype"))
-        out = torch.empty(tokens, heads, dim, device="cuda", dtype=q.dtype)
+        out = torch.empty(tokens, heads, dim, device=request["device"], dtype=q.dtype)
         return lambda: self.flashinfer.chunk_gated_delta_rule(
             q, k, v, alpha, beta, None, None, True, ends, False, out, states
         )
@@ -178,11 +178,11 @@ class Peer:
         v = tensors.normal(request, batch, 1, s["num_kv_heads"], dim)
         a, b = tensors.normal(request, batch, 1, heads), tensors.normal(request, batch, 1, heads)
         rate = tensors.kda_rate(request, heads)
-        bias = torch.zeros(heads, device="cuda")
+        bias = torch.zeros(heads, device=request["device"])
         state_type = tensors.dtype_of(s, "state_dtype")
         state = tensors.normal(request, batch, heads, dim, dim, dtype=state_type) * dim**-0.5
-        out = torch.empty(batch, 1, heads, dim, device="cuda", dtype=q.dtype)
-        slots = torch.arange(batch, dtype=torch.int32, device="cuda")
+        out = torch.empty(batch, 1, heads, dim, device=request["device"], dtype=q.dtype)
+        slots = torch.arange(batch, dtype=torch.int32, device=request["device"])
         if state_type == torch.bfloat16:
             pool = {"state": None, "initial_state": state, "initial_state_indices": slots}
         else:

@@ -50,6 +50,13 @@ def state_heads(shape):
     return max(shape["num_heads"], shape["num_kv_heads"])
 
 
+def raw_gates(shape):
+    """Whether the kernel activates the gates, as LinearShape::raw_gates()."""
+    if shape["rule"] == "kda":
+        return shape["gates"] == "random"
+    return shape["rule"] == "gdn" and shape["op"] == "linear-decode"
+
+
 def log_gates(request, *dims):
     """fp32 natural log decay for the gates of the shape, other than raw ones."""
     gates = request["shape"]["gates"]

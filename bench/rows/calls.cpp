@@ -62,7 +62,7 @@ CallArgs attention_args(const AttentionShape& s, Tensors& t) {
 bool by_channel(Rule rule) { return rule == Rule::kKda || rule == Rule::kGdn2; }
 
 // KDA with random gates takes them raw, with A_log, a lower bound, l2norm and logits beta.
-bool raw_kda(const LinearShape& s) { return s.rule == Rule::kKda && s.gates == Gates::kRandom; }
+bool raw_kda(const LinearShape& s) { return s.rule == Rule::kKda && s.raw_gates(); }
 
 Values gate_values(const LinearShape& s) {
   if (raw_kda(s)) return Values::kNormal;
@@ -77,8 +77,9 @@ std::int64_t state_heads(const LinearShape& s) { return std::max(s.heads_qk, s.h
 void add_gates(const LinearShape& s, Tensors& t, DeltaRuleArgs& a) {
   const std::int64_t tokens = s.tokens(), heads = state_heads(s), dim = s.head_size;
   const DType f32 = DType::kFloat32;
+  const DType gate = raw_kda(s) ? s.dtype : f32;
   if (by_channel(s.rule)) {
-    a.g = t.filled(f32, {tokens, heads, dim}, gate_values(s));
+    a.g = t.filled(gate, {tokens, heads, dim}, gate_values(s));
   } else {
     a.g = t.filled(f32, {tokens, heads}, gate_values(s));
   }
@@ -87,7 +88,7 @@ void add_gates(const LinearShape& s, Tensors& t, DeltaRuleArgs& a) {
     a.w = t.filled(f32, {tokens, heads, dim}, Values::kUniform);
     return;
   }
-  a.beta = t.filled(f32, {tokens * s.num_householder, heads},
+  a.beta = t.filled(gate, {tokens * s.num_householder, heads},
                     raw_kda(s) ? Values::kNormal : Values::kUniform);
   if (raw_kda(s)) {
     a.A_log = t.filled(f32, {heads}, Values::kKdaRate);

@@ -12,7 +12,7 @@ namespace tilegate::bench {
 namespace {
 
 constexpr double kIndexBytes = 4.0;  // page table entries, offsets, lengths and slots are int32
-constexpr double kGateBytes = 4.0;   // gates and beta are fp32
+constexpr double kGateBytes = 4.0;   // gates and beta are fp32 unless raw
 
 // Pairs of a query row and a key it sees, for one head of one request.
 double visible_pairs(const AttentionShape& s) {
@@ -50,7 +50,8 @@ Cost linear_work(const LinearShape& s) {
   const double streams = heads_qk * (1.0 + rows) + heads_v * rows + heads;  // q, k, v, o
   cost.bytes = tokens * dim * element * streams;
   const bool by_channel = s.rule == Rule::kKda || s.rule == Rule::kGdn2;
-  const bool raw = s.decode && s.rule == Rule::kGdn;  // a and b have q's dtype
+  // Raw gates and logits have q's dtype.
+  const bool raw = s.raw_gates();
   const double gate = by_channel ? dim : 1.0;
   const double beta = s.rule == Rule::kGdn2 ? 2.0 * dim : rows;  // GDN-2: erase and write
   cost.bytes += tokens * heads * (gate + beta) * (raw ? element : kGateBytes);
@@ -77,6 +78,11 @@ std::string name_of(const LinearShape& s) {
 }
 
 }  // namespace
+
+bool LinearShape::raw_gates() const {
+  if (rule == Rule::kKda) return gates == Gates::kRandom;
+  return rule == Rule::kGdn && decode;
+}
 
 std::int64_t LinearShape::tokens() const {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});

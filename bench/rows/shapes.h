@@ -55,6 +55,7 @@ struct LinearShape {
   std::int64_t batch_size() const { return static_cast<std::int64_t>(lengths.size()); }
   std::int64_t tokens() const;
   bool uniform() const;
+  bool raw_gates() const;  // the kernel activates them
 };
 
 using Shape = std::variant<AttentionShape, LinearShape>;
