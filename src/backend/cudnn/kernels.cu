@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// prepare: lengths in int32, offsets in elements, page tables of the exact width.
-//   One thread an element of the largest output, strided over the grid; bound by launch latency.
+// prepare: lengths in int32, offsets in elements, page tables of the exact width. One thread an
+//   element of an output; bound by launch latency.
 // copy: paged keys and values, a request without gaps, zeros up to a tile's end. A block copies 64
 //   keys of a request in 16-byte pieces; bound by memory bandwidth.
 // finish: rows that see no key get o = 0 and lse = -inf (or the sink alone), cuDNN's natural lse
@@ -19,6 +19,7 @@ constexpr int kThreads = 256;
 constexpr std::int64_t kMaxBlocks = 1 << 20;
 constexpr std::int64_t kCopyKeys = 64;      // of a block
 constexpr std::int64_t kCopyBlocks = 4096;  // of all requests, about
+constexpr int kCopyBlocksPerSm = 4;         // leaves 64 registers for loads in flight
 constexpr std::int64_t kMaxGridY = 65535;
 constexpr std::int64_t kZeroMultiple = 128;  // keys of the largest tile of an engine
 constexpr unsigned kPiece = 8;               // elements of 16 bytes
@@ -79,7 +80,9 @@ __device__ std::int64_t page_of(const LengthSource& source, const PageSource& pa
 __device__ std::int32_t page_entry(const PrepareParams& p, std::int64_t b, std::int64_t column) {
   const std::int64_t keys = safe_key_count(p.lengths, b);
   if (keys <= 0) return 0;
-  const std::int64_t last = (keys - 1) / p.lengths.page_size;
+  // 32 bits: a division in 64 is a call that spills.
+  const std::int64_t last =
+      static_cast<unsigned>(keys - 1) / static_cast<unsigned>(p.lengths.page_size);
   return static_cast<std::int32_t>(page_of(p.lengths, p.pages, b, column < last ? column : last));
 }
 
@@ -101,17 +104,23 @@ __device__ void prepare_request(const PrepareParams& p, std::int64_t b) {
   p.kv_lens[b] = static_cast<std::int32_t>(safe_key_count(p.lengths, b));
 }
 
+// Grid: x are columns of the page table (and, in the first y, requests and heads), y its rows.
 __global__ void __launch_bounds__(kThreads) prepare_kernel(const PrepareParams p) {
   const std::int64_t first = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
-  for (std::int64_t b = first; b <= p.lengths.batch; b += step) prepare_request(p, b);
-  if (p.sinks_out != nullptr) {
-    for (std::int64_t h = first; h < p.heads_q; h += step) {
+  if (blockIdx.y == 0) {
+#pragma unroll 1
+    for (std::int64_t b = first; b <= p.lengths.batch; b += step) prepare_request(p, b);
+#pragma unroll 1
+    for (std::int64_t h = first; p.sinks_out != nullptr && h < p.heads_q; h += step) {
       p.sinks_out[h] = p.sinks_in[h * p.sink_stride];
     }
   }
-  for (std::int64_t i = first; i < p.lengths.batch * p.table_width; i += step) {
-    p.page_table[i] = page_entry(p, i / p.table_width, i % p.table_width);
+  for (std::int64_t b = blockIdx.y; b < p.lengths.batch; b += gridDim.y) {
+#pragma unroll 1
+    for (std::int64_t column = first; column < p.table_width; column += step) {
+      p.page_table[b * p.table_width + column] = page_entry(p, b, column);
+    }
   }
 }
 
@@ -147,7 +156,7 @@ __device__ void copy_keys(const CopyParams& p, const CopyTensor& tensor, std::in
 }
 
 // Grid: x are blocks of a request, y requests, z is k or v.
-__global__ void __launch_bounds__(kThreads) copy_kernel(const CopyParams p) {
+__global__ void __launch_bounds__(kThreads, kCopyBlocksPerSm) copy_kernel(const CopyParams p) {
   for (std::int64_t b = blockIdx.y; b < p.lengths.batch; b += gridDim.y) {
     const std::int64_t keys = safe_key_count(p.lengths, b);
     const std::int64_t room = key_room(p.lengths, b);
@@ -232,9 +241,11 @@ unsigned blocks_for(std::int64_t threads) {
 }  // namespace
 
 cudaError_t launch_prepare(const PrepareParams& params, cudaStream_t stream) {
-  const std::int64_t table = params.lengths.batch * params.table_width;
-  const std::int64_t threads = std::max({params.lengths.batch + 1, table, params.heads_q});
-  prepare_kernel<<<blocks_for(threads), kThreads, 0, stream>>>(params);
+  const std::int64_t threads =
+      std::max({params.lengths.batch + 1, params.table_width, params.heads_q});
+  const std::int64_t rows = params.table_width > 0 ? std::min(params.lengths.batch, kMaxGridY) : 1;
+  const dim3 grid(blocks_for(threads), static_cast<unsigned>(rows));
+  prepare_kernel<<<grid, kThreads, 0, stream>>>(params);
   return cudaGetLastError();
 }
 
