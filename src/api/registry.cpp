@@ -26,6 +26,7 @@ std::vector<const Candidate*> collect() {
   add(cpu_linear_candidates());
 #ifdef TILEGATE_HAVE_CUDA
   add(cuda_candidates());
+  add(cuda_linear_candidates());
 #endif
 #ifdef TILEGATE_HAVE_CUDNN
   add(cudnn_candidates());

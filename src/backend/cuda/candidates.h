@@ -9,5 +9,6 @@
 namespace tilegate {
 
 std::span<const Candidate> cuda_candidates();
+std::span<const Candidate> cuda_linear_candidates();
 
 }  // namespace tilegate
