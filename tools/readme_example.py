@@ -1,34 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the C++ examples of a Markdown file as sources, so that a test builds what readers paste.
+"""Writes an example of a Markdown file as a source, so that a test runs what readers paste.
 
-    tools/readme_example.py README.md OUT.cpp
+    tools/readme_example.py README.md LANGUAGE OUT
 
-The file must hold exactly one ```cpp block; it becomes OUT.cpp, unchanged.
+The file must hold exactly one block of the language (cpp, python); it becomes OUT, unchanged.
 """
 
 import pathlib
 import re
 import sys
 
-BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-
-def extract(markdown):
-    """The text of the only C++ block; ValueError if there is none or another."""
-    blocks = BLOCK.findall(markdown)
+def extract(markdown, language):
+    """The text of the only block of a language; ValueError if there is none or another."""
+    fence = rf"^```{re.escape(language)}\n(.*?)^```$"
+    blocks = re.findall(fence, markdown, re.MULTILINE | re.DOTALL)
     if len(blocks) != 1:
-        raise ValueError(f"the text must hold one cpp block, got {len(blocks)}")
+        raise ValueError(f"the text must hold one {language} block, got {len(blocks)}")
     return blocks[0]
 
 
 def main(arguments):
-    if len(arguments) != 2:
+    if len(arguments) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    source, target = map(pathlib.Path, arguments)
+    source, language, target = arguments
+    target = pathlib.Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(extract(source.read_text()))
+    target.write_text(extract(pathlib.Path(source).read_text(), language))
     return 0
 
 

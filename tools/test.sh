@@ -43,7 +43,7 @@ consumer() {
   local prefix=$PWD/build/install project
   rm -rf "$prefix" build/consumer
   cmake --install build/release --prefix "$prefix"
-  tools/readme_example.py README.md build/consumer/readme.cpp
+  tools/readme_example.py README.md cpp build/consumer/readme.cpp
   for project in examples/consumer tests/readme; do
     cmake -G Ninja -S "$project" -B "build/consumer/$project" -DCMAKE_PREFIX_PATH="$prefix" \
       -DREADME_EXAMPLE="$PWD/build/consumer/readme.cpp"
@@ -52,13 +52,17 @@ consumer() {
   done
 }
 
-# The package as a user installs it, into a folder of its own, and its tests against that.
+# The package as a user installs it, into a folder of its own; its tests and the README's Python
+# block against that.
 pip() {
   rm -rf build/pip
   PYTHONPATH=$PWD/.deps/python CMAKE_ARGS="-DTILEGATE_CUDA=OFF" python3 -m pip install --quiet \
     --disable-pip-version-check --root-user-action=ignore --no-deps --no-build-isolation \
     --target build/pip .
-  PYTHONPATH=$PWD/build/pip:$PWD/.deps/python python3 -m pytest -q -p no:cacheprovider tests/python
+  export PYTHONPATH=$PWD/build/pip:$PWD/.deps/python
+  tools/readme_example.py README.md python build/pip/readme.py
+  python3 build/pip/readme.py
+  python3 -m pytest -q -p no:cacheprovider tests/python
 }
 
 # -O1 and without CUDA, which also proves that the library builds without it.
