@@ -113,6 +113,7 @@ Result<Plan> plan(const Problem& problem, Context& context) {
 Status check_values(const Problem& problem, const CallArgs& args) {
   Result<Operation> call = rebind(problem.data(), args);
   if (!call.ok()) return call.status();
+  TILEGATE_RETURN_IF_ERROR(check_index_pointers(*call));
   return check_values(*call);
 }
 
@@ -124,6 +125,7 @@ std::string Plan::backend() const { return std::string(to_string(data_->chosen->
 Status Plan::run(Context& context, const CallArgs& args, Workspace workspace, void* stream) const {
   Result<Operation> call = rebind(*data_->problem, args);
   if (!call.ok()) return call.status();
+  TILEGATE_RETURN_IF_ERROR(check_pointers(*call));
   TILEGATE_RETURN_IF_ERROR(check_context(*data_, context));
   TILEGATE_RETURN_IF_ERROR(check_workspace(workspace_bytes(), workspace));
   if (data_->facts.type == DeviceType::kCpu) TILEGATE_RETURN_IF_ERROR(check_values(*call));

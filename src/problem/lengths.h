@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "core/element.h"
 #include "problem/attention.h"
@@ -33,6 +34,12 @@ inline std::int64_t qo_begin(const AttentionProblem& problem, std::int64_t b) {
 
 inline std::int64_t qo_len(const AttentionProblem& problem, std::int64_t b) {
   return qo_range(problem, b).size();
+}
+
+// Keys that `pages` pages hold; the largest number of 64 bits where the product passes it.
+inline std::int64_t page_capacity(std::int64_t pages, std::int64_t page_size) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return pages > kMost / page_size ? kMost : pages * page_size;
 }
 
 // Keys before a last page that holds `last_page_len`. A request without pages has no keys.
@@ -87,8 +94,9 @@ inline IndexRange visible_keys(const AttentionProblem& problem, std::int64_t row
   const std::int64_t diagonal = row + request_kv_len - request_qo_len;
   const std::int64_t ahead = problem.causal ? 0 : problem.window_right;
   IndexRange keys{0, request_kv_len};
-  if (problem.window_left >= 0) keys.begin = std::max(keys.begin, diagonal - problem.window_left);
-  // `ahead` may be as large as the type: compare before adding.
+  // Both windows may be as large as the type: compare before adding.
+  const std::int64_t behind = problem.window_left;
+  if (behind >= 0 && behind < diagonal) keys.begin = diagonal - behind;
   if (ahead >= 0 && ahead < request_kv_len - diagonal) keys.end = diagonal + ahead + 1;
   keys.end = std::clamp<std::int64_t>(keys.end, 0, request_kv_len);
   return keys;

@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "core/element.h"
 #include "core/layout.h"
 #include "problem/attention_normalise.h"
 #include "problem/linear_normalise.h"
@@ -60,11 +61,41 @@ std::string with_strides(const TensorView& view) {
   return fmt::format("{} with strides {}", describe_tensor(view), describe_shape(strides));
 }
 
+// Calls f(name, view) for every tensor of the call until it returns an error.
+template <class F>
+Status for_each_tensor(const Operation& op, F&& f) {
+  return std::visit(
+      [&](const auto& p) -> Status {
+        using P = std::remove_cvref_t<decltype(p)>;
+        for (const auto& entry : TensorTable<P>::kFields) {
+          TILEGATE_RETURN_IF_ERROR(f(entry.name, p.*entry.field));
+        }
+        return {};
+      },
+      op);
+}
+
+Status check_sizes(const Operation& op) {
+  return for_each_tensor(op, [](std::string_view name, const TensorView& view) -> Status {
+    for (int axis = 0; axis < view.rank; ++axis) {
+      if (view.shape[axis] >= 0) continue;
+      return invalid("{} must have sizes of at least 0, got {}", name, describe_shape(view));
+    }
+    return {};
+  });
+}
+
+Status check_pointer(std::string_view name, const TensorView& view) {
+  if (view.data != nullptr || view.numel() == 0) return {};
+  return invalid("{} must point to memory, got null for {}", name, describe_tensor(view));
+}
+
 }  // namespace
 
 Result<Operation> normalise(const CallArgs& args, const CallOptions& options, DeltaRule rule) {
   Result<Operation> op = std::visit(Normalise{options, rule}, args);
   if (!op.ok()) return op;
+  TILEGATE_RETURN_IF_ERROR(check_sizes(*op));
   // Calls that name the same elements are the same call, whatever strides their dimensions of size
   // 1 happen to have.
   std::visit(
@@ -130,6 +161,14 @@ std::optional<std::string> first_difference(const Operation& planned, const Oper
         return std::nullopt;
       },
       planned);
+}
+
+Status check_pointers(const Operation& call) { return for_each_tensor(call, check_pointer); }
+
+Status check_index_pointers(const Operation& call) {
+  return for_each_tensor(call, [](std::string_view name, const TensorView& view) -> Status {
+    return is_float(view.dtype) ? Status() : check_pointer(name, view);
+  });
 }
 
 Status check_values(const Operation& call) {

@@ -37,6 +37,10 @@ Result<Device> common_device(const Operation& op);
 // is the one that was planned.
 std::optional<std::string> first_difference(const Operation& planned, const Operation& call);
 
+// Tensors with elements have memory: all, or those of indices and flags. Errors: the first without.
+Status check_pointers(const Operation& call);
+Status check_index_pointers(const Operation& call);
+
 // Index values of host tensors: offsets, page ids, lengths, slots.
 Status check_values(const Operation& call);
 

@@ -77,7 +77,7 @@ inline std::int64_t slot_row(const LinearProblem& p, std::int64_t i, std::int64_
 inline std::int64_t num_checkpoints(const LinearProblem& p, std::int64_t len) {
   if (p.checkpoint_every <= 0) return 0;
   const bool before = p.checkpoint_position == CheckpointPosition::kBefore;
-  return (len + (before ? p.checkpoint_every - 1 : 0)) / p.checkpoint_every;
+  return len / p.checkpoint_every + (before && len % p.checkpoint_every != 0 ? 1 : 0);
 }
 
 // Row of checkpoints for number j of sequence i; kNoRow: it is not stored.

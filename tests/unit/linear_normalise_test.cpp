@@ -169,7 +169,7 @@ TEST(LinearNormalise, RejectsOptionsThatTheOpDoesNotTake) {
        [](LinearCall& c) { c.options.use_gate_in_kernel = true; }},
       {"lower_bound must be absent without use_gate_in_kernel, got -5", kda_call,
        [](LinearCall& c) { c.options.lower_bound = -5.0; }},
-      {"lower_bound must be finite and below 0, got 0", kda_raw_call,
+      {"lower_bound must be finite and below 0 in float32, got 0", kda_raw_call,
        [](LinearCall& c) { c.options.lower_bound = 0.0; }},
       {"beta_is_logit must be false for chunk_gated_delta_rule2, got true", gdn2_call,
        [](LinearCall& c) { c.options.beta_is_logit = true; }},

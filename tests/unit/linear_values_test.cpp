@@ -21,6 +21,7 @@ struct Values {
   std::vector<std::int32_t> checkpoint_state_indices{};
   std::vector<std::uint8_t> has_initial{};
   std::int64_t max_seqlen = 0;
+  std::int64_t checkpoints_at = -1;  // pool row of the first checkpoint row; -1: memory of its own
 };
 
 void attach(TensorView& view, std::vector<std::int32_t>& values,
@@ -30,14 +31,14 @@ void attach(TensorView& view, std::vector<std::int32_t>& values,
 
 std::string check(Values values) {
   LinearCall call = pool_call();
-  float pool = 0.0f;  // never read: only its address matters
+  std::vector<std::uint16_t> pool(7 * 4 * 16 * 8);  // never read: only its address matters
   const auto n = static_cast<std::int64_t>(values.cu_seqlens.size()) - 1;
   attach(call.args.cu_seqlens, values.cu_seqlens, {n + 1});
   attach(call.args.state_indices, values.state_indices, {n});
   attach(call.args.output_state_indices, values.output_state_indices, {n});
   attach(call.args.state_slots, values.state_slots, {n, 6});
   attach(call.args.num_accepted_tokens, values.num_accepted, {n});
-  call.args.state_pool.data = &pool;
+  call.args.state_pool.data = pool.data();
   call.options.max_seqlen = values.state_slots.empty() ? values.max_seqlen : 6;
   if (!values.has_initial.empty()) {
     call.args.has_initial_state = TensorView::packed(values.has_initial.data(), DType::kUInt8, {n});
@@ -46,6 +47,10 @@ std::string check(Values values) {
     call.options.checkpoint_every_n_tokens = 16;
     call.options.checkpoint_position = CheckpointPosition::kBefore;
     call.args.state_checkpoints = fp32({4, 4, 16, 8});
+    if (values.checkpoints_at >= 0) {
+      call.args.state_checkpoints = bf16({4, 4, 16, 8});
+      call.args.state_checkpoints.data = pool.data() + values.checkpoints_at * 4 * 16 * 8;
+    }
     attach(call.args.checkpoint_cu_starts, values.checkpoint_cu_starts,
            {static_cast<std::int64_t>(values.checkpoint_cu_starts.size())});
     attach(call.args.checkpoint_state_indices, values.checkpoint_state_indices,
@@ -129,6 +134,24 @@ TEST(LinearValues, AcceptedCountsNameAColumn) {
   EXPECT_EQ(
       check({.state_slots = {0, 2, -1, -1, -1, 9, 5, 6, -1, -1, -1, 1}, .num_accepted = {6, 1}}),
       "state_slots must name one of 7 rows, got 9 at entry 0");
+}
+
+TEST(LinearValues, CheckpointsInThePoolHaveRowsOfTheirOwn) {
+  const std::vector<std::int32_t> lens = {0, 17, 20};  // 2 rows and 1 row
+  Values values{.cu_seqlens = lens, .checkpoint_cu_starts = {0, 2, 3}};
+  values.state_indices = {6, 1};
+  values.checkpoints_at = 2;  // pool rows 2, 3 and 4
+  EXPECT_EQ(check(values), "ok");
+  values.state_indices = {6, 3};
+  EXPECT_EQ(
+      check(values),
+      "checkpoint_cu_starts must not name a row that another sequence reads in place, got row "
+      "1, written by sequence 0 and read by sequence 1");
+  values.has_initial = {1, 0};
+  EXPECT_EQ(check(values),
+            "state_indices must be written by one sequence once, got row 3 for sequences 0 and 1");
+  values.output_state_indices = {-1, 0};
+  EXPECT_EQ(check(values), "ok");
 }
 
 TEST(LinearValues, CheckpointRowsAreInRangeAndUnique) {

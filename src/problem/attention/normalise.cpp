@@ -2,15 +2,19 @@
 // Attention calls to AttentionProblem. Order of checks: options, q, k and v (or caches and page
 // table), lengths, o and lse, sinks, masks. The first failure is reported.
 #include <cmath>
+#include <limits>
 
 #include "core/layout.h"
 #include "problem/attention_normalise.h"
+#include "problem/lengths.h"
 #include "problem/paged_layout.h"
 
 namespace tilegate {
 namespace {
 
 constexpr std::int64_t kMaxDecodeRows = 16;
+// Of a declared length: products of a length with heads or batches then fit 64 bits.
+constexpr std::int64_t kMaxLength = std::numeric_limits<std::int32_t>::max();
 
 struct Outputs {
   const TensorView& o;
@@ -23,24 +27,40 @@ struct Extras {
   const TensorView& packed_custom_mask;
 };
 
-Status check_bound(std::string_view name, std::int64_t value, std::int64_t least) {
-  if (value >= least) return {};
-  return invalid("{} must be at least {}, got {}", name, least, value);
+Status check_window(std::string_view name, std::int64_t keys) {
+  if (keys >= -1) return {};
+  return invalid("{} must be at least -1, got {}", name, keys);
+}
+
+Status check_length(std::string_view name, std::int64_t length) {
+  if (length >= 0 && length <= kMaxLength) return {};
+  return invalid("{} must be 0..{}, got {}", name, kMaxLength, length);
+}
+
+// Kernels compute with both in float32.
+Status check_factors(const AttentionOptions& options) {
+  const auto cap = static_cast<float>(options.logits_soft_cap);
+  if (!std::isfinite(cap) || options.logits_soft_cap < 0) {
+    return invalid("logits_soft_cap must be finite in float32 and at least 0, got {}",
+                   options.logits_soft_cap);
+  }
+  if (options.logits_soft_cap > 0 && cap < std::numeric_limits<float>::min()) {
+    return invalid("logits_soft_cap must be 0 or a normal float32, got {}",
+                   options.logits_soft_cap);
+  }
+  if (options.scale && !std::isfinite(static_cast<float>(*options.scale))) {
+    return invalid("scale must be finite in float32, got {}", *options.scale);
+  }
+  return {};
 }
 
 Status fill_options(const AttentionOptions& options, AttentionProblem& p) {
-  TILEGATE_RETURN_IF_ERROR(check_bound("window_left", options.window_left, -1));
-  TILEGATE_RETURN_IF_ERROR(check_bound("window_right", options.window_right, -1));
-  TILEGATE_RETURN_IF_ERROR(check_bound("max_qo_len", options.max_qo_len, 0));
-  TILEGATE_RETURN_IF_ERROR(check_bound("max_kv_len", options.max_kv_len, 0));
-  TILEGATE_RETURN_IF_ERROR(check_bound("fixed_split_size", options.fixed_split_size, 0));
-  if (!std::isfinite(options.logits_soft_cap) || options.logits_soft_cap < 0) {
-    return invalid("logits_soft_cap must be finite and at least 0, got {}",
-                   options.logits_soft_cap);
-  }
-  if (options.scale && !std::isfinite(*options.scale)) {
-    return invalid("scale must be finite, got {}", *options.scale);
-  }
+  TILEGATE_RETURN_IF_ERROR(check_window("window_left", options.window_left));
+  TILEGATE_RETURN_IF_ERROR(check_window("window_right", options.window_right));
+  TILEGATE_RETURN_IF_ERROR(check_length("max_qo_len", options.max_qo_len));
+  TILEGATE_RETURN_IF_ERROR(check_length("max_kv_len", options.max_kv_len));
+  TILEGATE_RETURN_IF_ERROR(check_length("fixed_split_size", options.fixed_split_size));
+  TILEGATE_RETURN_IF_ERROR(check_factors(options));
   if (options.fixed_split_size > 0 && options.disable_split_kv) {
     return invalid("fixed_split_size must be 0 beside disable_split_kv, got {}",
                    options.fixed_split_size);
@@ -178,8 +198,8 @@ void fill_derived(const AttentionOptions& options, AttentionProblem& p) {
     return;
   }
   std::int64_t capacity = p.k.shape[1];
-  if (p.block_tables.present()) capacity = p.block_tables.shape[1] * p.page_size;
-  if (p.kv_indices.present()) capacity = p.kv_indices.shape[0] * p.page_size;
+  if (p.block_tables.present()) capacity = page_capacity(p.block_tables.shape[1], p.page_size);
+  if (p.kv_indices.present()) capacity = page_capacity(p.kv_indices.shape[0], p.page_size);
   p.max_kv_len = options.max_kv_len > 0 ? options.max_kv_len : capacity;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index values of attention calls in host memory: offsets, lengths, page ids, mask sizes. Kernels
 // trust them; on the CPU every run checks them first.
+#include <algorithm>
+#include <vector>
+
 #include "core/element.h"
 #include "core/message.h"
 #include "problem/attention_normalise.h"
@@ -52,14 +55,14 @@ Status check_page_ids(const TensorView& table, std::int64_t pages, std::int64_t 
 // Works for AttentionProblem and AppendProblem. `pages` is the size of the cache.
 template <class P>
 Status check_block_tables(const P& p, std::int64_t pages) {
-  const std::int64_t capacity = p.block_tables.shape[1] * p.page_size;
+  const std::int64_t capacity = page_capacity(p.block_tables.shape[1], p.page_size);
   for (std::int64_t b = 0; b < p.batch; ++b) {
     const std::int64_t len = index_at(p.kv_lens, b);
     if (len < 0 || len > capacity) {
       return invalid("kv_lens must be in 0..{} (max_pages * page_size), got {} for request {}",
                      capacity, len, b);
     }
-    const std::int64_t used = (len + p.page_size - 1) / p.page_size;
+    const std::int64_t used = len > 0 ? (len - 1) / p.page_size + 1 : 0;
     TILEGATE_RETURN_IF_ERROR(check_page_ids(p.block_tables, pages, b, 0, used));
   }
   return {};
@@ -124,6 +127,29 @@ Status check_maxima(const AttentionProblem& p) {
   return {};
 }
 
+// Where a token goes: its place in the caches, and the request that says so.
+struct Place {
+  std::int64_t page = 0;
+  std::int64_t slot = 0;
+  std::int64_t token = 0;
+};
+
+// Two tokens for one place would race: which stays would be nobody's promise.
+Status check_places(std::vector<Place>& places) {
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    if (a.page != b.page) return a.page < b.page;
+    return a.slot != b.slot ? a.slot < b.slot : a.token < b.token;
+  });
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    const Place& a = places[i - 1];
+    const Place& b = places[i];
+    if (a.page != b.page || a.slot != b.slot) continue;
+    return invalid("positions must name a place once, got slot {} of page {} for tokens {} and {}",
+                   a.slot, a.page, a.token, b.token);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_attention_values(const AttentionProblem& p) {
@@ -143,6 +169,7 @@ Status check_attention_values(const AttentionProblem& p) {
 
 Status check_append_values(const AppendProblem& p) {
   TILEGATE_RETURN_IF_ERROR(check_page_table(p, p.k_cache.shape[0]));
+  std::vector<Place> places;
   for (std::int64_t t = 0; t < p.tokens; ++t) {
     const std::int64_t position = index_at(p.positions, t);
     if (position < 0) continue;
@@ -154,8 +181,9 @@ Status check_append_values(const AppendProblem& p) {
     if (position >= len) {
       return invalid("positions must be below the request's kv length {}, got {}", len, position);
     }
+    places.push_back({page_id(p, b, position / p.page_size), position % p.page_size, t});
   }
-  return {};
+  return check_places(places);
 }
 
 }  // namespace tilegate

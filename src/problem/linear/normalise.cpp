@@ -33,8 +33,10 @@ Status check_gate_options(DeltaRule rule, const DeltaRuleOptions& options) {
     return invalid("lower_bound must be absent without use_gate_in_kernel, got {}",
                    *options.lower_bound);
   }
-  if (options.lower_bound && !(std::isfinite(*options.lower_bound) && *options.lower_bound < 0)) {
-    return invalid("lower_bound must be finite and below 0, got {}", *options.lower_bound);
+  const auto bound = static_cast<float>(options.lower_bound.value_or(-1.0));
+  if (!std::isfinite(bound) || !(bound < 0)) {
+    return invalid("lower_bound must be finite and below 0 in float32, got {}",
+                   *options.lower_bound);
   }
   if (options.beta_is_logit && !kda) {
     return invalid("beta_is_logit must be false for {}, got true", call_name(rule));

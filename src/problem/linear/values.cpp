@@ -6,9 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/layout.h"
 #include "core/message.h"
 #include "problem/linear_normalise.h"
 #include "problem/sequences.h"
+#include "problem/state_sharing.h"
 
 namespace tilegate {
 namespace {
@@ -74,7 +76,8 @@ Status check_reads(const LinearProblem& p) {
 Status collect_writers(const LinearProblem& p, std::vector<Writer>& writers) {
   if (!p.state_out.present()) return {};
   const std::int64_t rows = p.state_out.shape[0];
-  const std::string_view name = p.write_index.present() ? "output_state_indices" : "state_indices";
+  std::string_view name = p.read_index.present() ? "state_indices" : "output_state";
+  if (p.write_index.present()) name = "output_state_indices";
   for (std::int64_t i = 0; i < p.num_seqs; ++i) {
     const std::int64_t row = write_row(p, i);
     TILEGATE_RETURN_IF_ERROR(check_below(name, i, row, rows));
@@ -107,12 +110,12 @@ Status check_unique(std::vector<Writer>& writers) {
 }
 
 // In place, a row that one sequence reads must not be written by another: which comes first is
-// nobody's promise. `writers` is sorted by row.
-Status check_cross_reads(const LinearProblem& p, const std::vector<Writer>& writers) {
-  if (writers.empty() || p.state_in.data != p.state_out.data) return {};
+// nobody's promise. `writers` is sorted by row; state_in has its rows at `shift`.
+Status check_cross_reads(const LinearProblem& p, const std::vector<Writer>& writers,
+                         std::int64_t shift) {
   for (std::int64_t i = 0; i < p.num_seqs; ++i) {
-    const std::int64_t row = read_row(p, i);
-    if (row == kNoRow || !starts_from_state(p, i)) continue;
+    if (read_row(p, i) == kNoRow || !starts_from_state(p, i)) continue;
+    const std::int64_t row = read_row(p, i) + shift;
     const auto found = std::lower_bound(writers.begin(), writers.end(), Writer{row, 0, {}}, by_row);
     if (found == writers.end() || found->row != row || found->seq == i) continue;
     return invalid(
@@ -123,11 +126,10 @@ Status check_cross_reads(const LinearProblem& p, const std::vector<Writer>& writ
   return {};
 }
 
-Status check_checkpoints(const LinearProblem& p) {
+Status collect_checkpoint_writers(const LinearProblem& p, std::vector<Writer>& writers) {
   if (p.checkpoint_every == 0) return {};
   const bool redirected = p.checkpoint_rows.present();
   const std::int64_t rows = redirected ? p.checkpoint_rows.shape[0] : p.checkpoints.shape[0];
-  std::vector<Writer> writers;
   for (std::int64_t i = 0; i < p.num_seqs; ++i) {
     const std::int64_t count = is_skipped(p, i) ? 0 : num_checkpoints(p, seq_len(p, i));
     if (count == 0) continue;
@@ -151,7 +153,46 @@ Status check_checkpoints(const LinearProblem& p) {
       writers.push_back({row, i, redirected ? "checkpoint_state_indices" : "checkpoint_cu_starts"});
     }
   }
-  return check_unique(writers);
+  return {};
+}
+
+Result<SharedRows> find_shared_rows(const Named& a, const Named& b) {
+  const SharedRows shared = shared_rows(a.view, b.view);
+  if (shared.sharing != Sharing::kTangled) return shared;
+  return invalid("{} must be apart from {} or have its rows, got a partial overlap", b.name,
+                 a.name);
+}
+
+// Reads and writes of states of all tensors together. Errors: a row with two writers, or one that
+// is read by another sequence than the one that writes it, under whatever names.
+Status check_state_rows(const LinearProblem& p) {
+  const bool pools = p.read_index.present() || p.write_index.present();
+  const Named in{pools ? "state_pool" : "initial_state", p.state_in};
+  const Named out{pools ? "output_state_pool" : "output_state", p.state_out};
+  const Named checkpoints{"state_checkpoints", p.checkpoints};
+  std::vector<Writer> finals;
+  std::vector<Writer> taken;
+  TILEGATE_RETURN_IF_ERROR(collect_writers(p, finals));
+  TILEGATE_RETURN_IF_ERROR(check_unique(finals));
+  TILEGATE_RETURN_IF_ERROR(collect_checkpoint_writers(p, taken));
+  TILEGATE_RETURN_IF_ERROR(check_unique(taken));
+  const auto in_final = find_shared_rows(in, out);
+  const auto in_taken = find_shared_rows(in, checkpoints);
+  const auto taken_final = find_shared_rows(checkpoints, out);
+  for (const auto* shared : {&in_final, &in_taken, &taken_final}) {
+    if (!shared->ok()) return shared->status();
+  }
+  if (in_final->sharing == Sharing::kRows) {
+    TILEGATE_RETURN_IF_ERROR(check_cross_reads(p, finals, in_final->shift));
+  }
+  if (in_taken->sharing == Sharing::kRows) {
+    TILEGATE_RETURN_IF_ERROR(check_cross_reads(p, taken, in_taken->shift));
+  }
+  if (taken_final->sharing == Sharing::kNone) return {};
+  for (const Writer& writer : taken) {
+    finals.push_back({writer.row + taken_final->shift, writer.seq, writer.name});
+  }
+  return check_unique(finals);
 }
 
 }  // namespace
@@ -163,11 +204,7 @@ Status check_linear_values(const LinearProblem& p) {
         check_accepted("num_accepted_tokens", p.num_accepted, p.state_slots.shape[1]));
   }
   TILEGATE_RETURN_IF_ERROR(check_reads(p));
-  std::vector<Writer> writers;
-  TILEGATE_RETURN_IF_ERROR(collect_writers(p, writers));
-  TILEGATE_RETURN_IF_ERROR(check_unique(writers));
-  TILEGATE_RETURN_IF_ERROR(check_cross_reads(p, writers));
-  return check_checkpoints(p);
+  return check_state_rows(p);
 }
 
 Status check_commit_values(const CommitProblem& p) {

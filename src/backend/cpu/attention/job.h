@@ -82,7 +82,7 @@ struct FlashJob {
 
 // Splits of a request with `kv_len` keys; at least 1.
 constexpr std::int64_t split_count(std::int64_t kv_len, std::int64_t kv_split) {
-  return kv_split > 0 && kv_len > kv_split ? (kv_len + kv_split - 1) / kv_split : 1;
+  return kv_split > 0 && kv_len > kv_split ? (kv_len - 1) / kv_split + 1 : 1;
 }
 
 // Walks the item's splits in order. Returns where the states are: scratch.part when the item has
