@@ -14,11 +14,13 @@ import numpy as np
 import tvm_ffi
 
 _FRAMEWORKS = ("torch", "numpy", "cupy", "jax")
+_MAX_RANK = 6
+_DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
 _framework_of_type: dict[type, str] = {}
 
 
-def framework_of(array) -> str:
-    """"torch", "numpy", "cupy" or "jax". Raises ValueError for anything else."""
+def framework_of(array, name: str = "arrays") -> str:
+    """"torch", "numpy", "cupy" or "jax". Raises ValueError, for argument `name`, otherwise."""
     kind = type(array)
     known = _framework_of_type.get(kind)
     if known is not None:
@@ -26,7 +28,7 @@ def framework_of(array) -> str:
     root = kind.__module__.partition(".")[0]
     root = "jax" if root == "jaxlib" else root
     if root not in _FRAMEWORKS:
-        raise ValueError(f"arrays must be torch, numpy, cupy or jax arrays, got {kind.__name__}")
+        raise ValueError(f"{name} must be a torch, numpy, cupy or jax array, got {kind.__name__}")
     _framework_of_type[kind] = root
     return root
 
@@ -49,10 +51,15 @@ _name_of_dtype: dict = {}
 
 def dtype_name(array) -> str:
     """"float32", "bfloat16", ..."""
-    dtype = array.dtype
+    return name_of_dtype(array.dtype)
+
+
+def name_of_dtype(dtype) -> str:
+    """The name of a dtype of any framework; foreign byte order stays in it (">f4")."""
     known = _name_of_dtype.get(dtype)
     if known is None:
-        known = _name_of_dtype[dtype] = str(dtype).removeprefix("torch.")
+        text = dtype.__name__ if isinstance(dtype, type) else str(dtype)
+        known = _name_of_dtype[dtype] = text.removeprefix("torch.")
     return known
 
 
@@ -81,35 +88,35 @@ def _numpy_dtype(dtype: str):
     return np.dtype(ml_dtypes.bfloat16)
 
 
-# numpy dtypes by what DLPack makes of them: as they are, as a 16-bit view, or not at all.
-_AS_IS, _AS_BITS, _REFUSED = range(3)
-_treatment_of_dtype: dict[np.dtype, int] = {}
+def require_rank(name: str, array, allowed) -> None:
+    """Raises ValueError unless `array` is an array of one of the ranks `allowed`."""
+    if array is None:
+        raise ValueError(f"{name} must have rank {' or '.join(map(str, allowed))}, got none")
+    framework_of(array, name)
+    if array.ndim not in allowed:
+        raise ValueError(f"{name} must have rank {' or '.join(map(str, allowed))}, "
+                         f"got {tuple(array.shape)}")
 
 
-def _treatment(dtype) -> int:
-    known = _treatment_of_dtype.get(dtype)
-    if known is None:
-        known = {"bfloat16": _AS_BITS, "uint16": _REFUSED}.get(dtype.name, _AS_IS)
-        _treatment_of_dtype[dtype] = known
-    return known
+def _require_storable(name: str, array) -> None:
+    if not 1 <= array.ndim <= _MAX_RANK:
+        raise ValueError(f"{name} must have rank 1..{_MAX_RANK}, got {tuple(array.shape)}")
+    if dtype_name(array) not in _DTYPES:
+        raise ValueError(f"{name} must be one of {', '.join(_DTYPES)}, got {dtype_name(array)}")
 
 
-def to_ffi(array):
-    """What the compiled library takes for this array; None stays None."""
+def to_ffi(array, name: str):
+    """What the compiled library takes for argument `name`; None stays None."""
     if array is None:
         return None
-    framework = framework_of(array)
+    framework = framework_of(array, name)
+    _require_storable(name, array)
     if framework in ("numpy", "cupy"):
-        treatment = _treatment(array.dtype)
-        if treatment == _REFUSED:
-            raise ValueError("arrays must not be uint16, got a uint16 array")
-        if treatment == _AS_BITS:
+        if dtype_name(array) == "bfloat16":  # DLPack of numpy has none: as a 16-bit view
             array = array.view(np.uint16)
         return _from_numpy(array) if framework == "numpy" else array
     if framework == "jax":
         return tvm_ffi.from_dlpack(array.block_until_ready())
-    if array.dtype is getattr(sys.modules["torch"], "uint16", None):
-        raise ValueError("arrays must not be uint16, got a uint16 tensor")
     return array.detach() if array.requires_grad else array
 
 
@@ -122,9 +129,12 @@ def _from_numpy(array):
 
 def require_writable(name: str, array) -> None:
     """Raises ValueError for a read-only output."""
-    if array is not None and framework_of(array) == "numpy" and not array.flags.writeable:
+    if array is None:
+        return
+    framework = framework_of(array, name)
+    if framework == "numpy" and not array.flags.writeable:
         raise ValueError(f"{name} must be writable, got a read-only array")
-    if array is not None and framework_of(array) == "jax":
+    if framework == "jax":
         raise ValueError(f"{name} must be absent with jax, whose arrays cannot be written in place")
 
 

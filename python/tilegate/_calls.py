@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import operator
 import threading
+
+import numpy as np
 
 from . import _arrays, _library
 
@@ -42,37 +45,96 @@ def _choice(name: str, value, allowed):
     raise ValueError(f"{name} must be one of {listed}, got {value!r}")
 
 
+def _integer(name: str, value) -> int:
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name} must fit 64 bits, got {value}")
+    return value
+
+
+def _real(name: str, value) -> float | None:
+    if value is None:
+        return None
+    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a number or None, got {value!r}")
+    return float(value)
+
+
+def _flag(name: str, value) -> bool:
+    if isinstance(value, (bool, int, np.bool_)) and value in (0, 1):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def _text(name: str, value) -> str:
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{name} must be a string, got {value!r}")
+
+
 def attention_options(o: dict) -> list:
     """Options of the attention calls. Raises ValueError for an unknown layout or base."""
     return [
-        o.get("scale"), o.get("causal", False), o.get("window_left", -1),
-        o.get("window_right", -1), float(o.get("logits_soft_cap") or 0.0),
+        _real("scale", o.get("scale")), _flag("causal", o.get("causal", False)),
+        _integer("window_left", o.get("window_left", -1)),
+        _integer("window_right", o.get("window_right", -1)),
+        _real("logits_soft_cap", o.get("logits_soft_cap")) or 0.0,
         _choice("lse_base", o.get("lse_base", "log2"), _BASES),
-        _choice("kv_layout", o.get("kv_layout", "NHD"), _LAYOUTS), o.get("q_len_per_req", 1),
-        o.get("max_qo_len", 0), o.get("max_kv_len", 0), o.get("fixed_split_size") or 0,
-        o.get("disable_split_kv", False), o.get("batch_invariant", False),
-        o.get("backend", "auto"),
+        kv_layout(o.get("kv_layout", "NHD")),
+        _integer("q_len_per_req", o.get("q_len_per_req", 1)),
+        _integer("max_qo_len", o.get("max_qo_len", 0)),
+        _integer("max_kv_len", o.get("max_kv_len", 0)),
+        _integer("fixed_split_size", o.get("fixed_split_size") or 0),
+        _flag("disable_split_kv", o.get("disable_split_kv", False)),
+        _flag("batch_invariant", o.get("batch_invariant", False)),
+        backend(o.get("backend", "auto")),
     ]
+
+
+def kv_layout(value) -> str:
+    """The layout. Raises ValueError for an unknown one."""
+    return _choice("kv_layout", value, _LAYOUTS)
+
+
+def backend(value) -> str:
+    """The backend's name. Raises TypeError for what is no string."""
+    return _text("backend", value)
+
+
+def householder(value) -> int:
+    """num_householder. Raises TypeError for what is no integer."""
+    return _integer("num_householder", value)
 
 
 def delta_options(o: dict) -> list:
     """Options of the delta-rule calls. Raises ValueError for an unknown choice."""
     position = _choice("checkpoint_position", o.get("checkpoint_position", "after"),
                        ("after", "before"))
+    l2norm = o.get("use_qk_l2norm")
     return [
-        o.get("scale"), o.get("use_qk_l2norm"),
+        _real("scale", o.get("scale")),
+        None if l2norm is None else _flag("use_qk_l2norm", l2norm),
         _GATE_DOMAINS[_choice("gate_domain", o.get("gate_domain"), _GATE_DOMAINS)],
-        o.get("use_gate_in_kernel", False), o.get("lower_bound"), o.get("beta_is_logit", False),
-        o.get("output_final_state", False), o.get("num_householder", 1),
-        o.get("checkpoint_every_n_tokens", 0), position, o.get("disable_state_update", False),
-        _USE_CP[_choice("use_cp", o.get("use_cp", "auto"), _USE_CP)], o.get("max_seqlen") or 0,
-        o.get("batch_invariant", False), o.get("backend", "auto"),
+        _flag("use_gate_in_kernel", o.get("use_gate_in_kernel", False)),
+        _real("lower_bound", o.get("lower_bound")),
+        _flag("beta_is_logit", o.get("beta_is_logit", False)),
+        _flag("output_final_state", o.get("output_final_state", False)),
+        householder(o.get("num_householder", 1)),
+        _integer("checkpoint_every_n_tokens", o.get("checkpoint_every_n_tokens", 0)), position,
+        _flag("disable_state_update", o.get("disable_state_update", False)),
+        _USE_CP[_choice("use_cp", o.get("use_cp", "auto"), _USE_CP)],
+        _integer("max_seqlen", o.get("max_seqlen") or 0),
+        _flag("batch_invariant", o.get("batch_invariant", False)),
+        backend(o.get("backend", "auto")),
     ]
 
 
 def tensors(names, given: dict) -> list:
     """Arrays in order; an absent one is None."""
-    return [_arrays.to_ffi(given.get(name)) for name in names]
+    return [_arrays.to_ffi(given.get(name), name) for name in names]
 
 
 _local = threading.local()

@@ -33,12 +33,6 @@ def _returned(given: dict, return_lse: bool):
     return (given["o"], given["lse"]) if return_lse else given["o"]
 
 
-def _rank(name: str, array, allowed) -> None:
-    if array is None or array.ndim not in allowed:
-        shape = "none" if array is None else tuple(array.shape)
-        raise ValueError(f"{name} must have rank {' or '.join(map(str, allowed))}, got {shape}")
-
-
 def batch_prefill_ragged(
     q, k, v, qo_indptr=None, kv_indptr=None, *, sinks=None, custom_mask=None,
     packed_custom_mask=None, scale=None, causal=False, window_left=-1, window_right=-1,
@@ -56,8 +50,8 @@ def batch_prefill_ragged(
     """
     given = dict(q=q, k=k, v=v, qo_indptr=qo_indptr, kv_indptr=kv_indptr, sinks=sinks,
                  custom_mask=custom_mask, packed_custom_mask=packed_custom_mask)
-    _rank("q", q, (3, 4))
-    _rank("v", v, (3, 4))
+    _arrays.require_rank("q", q, (3, 4))
+    _arrays.require_rank("v", v, (3, 4))
     _outputs(given, q.shape[:-2], q.shape[-2], v.shape[-1], out, lse, return_lse)
     options = _calls.attention_options(dict(
         scale=scale, causal=causal, window_left=window_left, window_right=window_right,
@@ -70,7 +64,7 @@ def batch_prefill_ragged(
 
 def _value_dim(v_cache, kv_cache) -> int:
     cache = kv_cache if kv_cache is not None else v_cache
-    _rank("kv_cache" if kv_cache is not None else "v_cache", cache,
+    _arrays.require_rank("kv_cache" if kv_cache is not None else "v_cache", cache,
           (5,) if kv_cache is not None else (4,))
     return cache.shape[-1]
 
@@ -94,7 +88,7 @@ def batch_prefill_paged(
                  sinks=sinks, custom_mask=custom_mask, packed_custom_mask=packed_custom_mask,
                  kv_indptr=kv_indptr, kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
                  block_tables=block_tables, kv_lens=kv_lens)
-    _rank("q", q, (3,))
+    _arrays.require_rank("q", q, (3,))
     _outputs(given, q.shape[:1], q.shape[1], _value_dim(v_cache, kv_cache), out, lse, return_lse)
     options = _calls.attention_options(dict(
         scale=scale, causal=causal, window_left=window_left, window_right=window_right,
@@ -121,7 +115,7 @@ def batch_decode_paged(
                  custom_mask=custom_mask, packed_custom_mask=packed_custom_mask,
                  kv_indptr=kv_indptr, kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
                  block_tables=block_tables, kv_lens=kv_lens)
-    _rank("q", q, (3,))
+    _arrays.require_rank("q", q, (3,))
     _outputs(given, q.shape[:1], q.shape[1], _value_dim(v_cache, kv_cache), out, lse, return_lse)
     options = _calls.attention_options(dict(
         scale=scale, window_left=window_left, window_right=window_right,
@@ -146,9 +140,11 @@ def append_paged_kv(
                  kv_cache=kv_cache, batch_indices=batch_indices, kv_indptr=kv_indptr,
                  kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
                  block_tables=block_tables, kv_lens=kv_lens)
+    _arrays.require_rank("k", k, (3,))
     for name in ("k_cache", "v_cache", "kv_cache"):
         _arrays.require_writable(name, given[name])
-    _calls.call("append", k, _calls.tensors(_calls.APPEND, given) + [kv_layout, backend])
+    _calls.call("append", k, _calls.tensors(_calls.APPEND, given)
+                + [_calls.kv_layout(kv_layout), _calls.backend(backend)])
 
 
 def merge_states(v, s, *, backend="auto"):
@@ -156,9 +152,9 @@ def merge_states(v, s, *, backend="auto"):
 
     Returns o [N, H, D] and lse [N, H]. v of a part with s = -inf is not read.
     """
-    _rank("v", v, (4,))
+    _arrays.require_rank("v", v, (4,))
     rows, _, heads, dim = v.shape
     given = dict(v=v, s=s, o=_arrays.full_like(v, (rows, heads, dim), _arrays.dtype_name(v), 0.0),
                  lse=_arrays.full_like(v, (rows, heads), "float32", _NEG_INF))
-    _calls.call("merge", v, _calls.tensors(_calls.MERGE, given) + [backend])
+    _calls.call("merge", v, _calls.tensors(_calls.MERGE, given) + [_calls.backend(backend)])
     return given["o"], given["lse"]

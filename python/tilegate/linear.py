@@ -11,13 +11,16 @@ from __future__ import annotations
 from . import _arrays, _calls
 
 _GDN, _GDN2, _GDP, _KDA, _DECODE = range(5)
+_STATE_DTYPES = ("float32", "float16", "bfloat16")
 _WRITTEN = ("state_pool", "output_state_pool", "output_state", "state_checkpoints", "o",
             "record_k", "record_d", "record_decay")
 
 
 def _sequences(given: dict) -> int:
-    if given.get("cu_seqlens") is not None:
-        return given["cu_seqlens"].shape[0] - 1
+    cu_seqlens = given.get("cu_seqlens")
+    if cu_seqlens is not None:
+        _arrays.require_rank("cu_seqlens", cu_seqlens, (1,))
+        return max(cu_seqlens.shape[0] - 1, 0)
     q = given["q"]
     return q.shape[0] if q.ndim == 4 else 1
 
@@ -29,20 +32,41 @@ def _state_shape(given: dict, rows: int):
 
 def _state_dtype(given: dict, state_dtype) -> str:
     if state_dtype is not None:
-        return str(state_dtype).removeprefix("torch.")
+        return state_dtype
     initial = given.get("initial_state")
     return _arrays.dtype_name(initial) if initial is not None else "float32"
 
 
+def _check_state_dtype(given: dict, state_dtype) -> str | None:
+    """Its name; an array that receives the state must agree."""
+    if state_dtype is None:
+        return None
+    name = state_dtype if isinstance(state_dtype, str) else _arrays.name_of_dtype(state_dtype)
+    name = name.removeprefix("torch.")
+    if name not in _STATE_DTYPES:
+        raise ValueError(f"state_dtype must be one of {', '.join(_STATE_DTYPES)}, got {name}")
+    for array in ("output_state", "output_state_pool", "state_pool"):
+        if given.get(array) is None:
+            continue
+        if _arrays.dtype_name(given[array]) != name:
+            raise ValueError(f"state_dtype must be that of {array}, "
+                             f"{_arrays.dtype_name(given[array])}, got {name}")
+        break
+    return name
+
+
 def _allocate(given: dict, options: dict, state_dtype) -> None:
     q, v = given["q"], given["v"]
-    if q.ndim not in (3, 4) or v.ndim != q.ndim:
+    _arrays.require_rank("q", q, (3, 4))
+    _arrays.require_rank("v", v, (3, 4))
+    if v.ndim != q.ndim:
         raise ValueError(f"q and v must both have rank 3 or 4, got {q.ndim} and {v.ndim}")
     for name in _WRITTEN:
         _arrays.require_writable(name, given.get(name))
     if given.get("o") is None:
         shape = (*q.shape[:-2], max(q.shape[-2], v.shape[-2]), v.shape[-1])
         given["o"] = _arrays.full_like(q, shape, _arrays.dtype_name(q), 0.0)
+    state_dtype = _check_state_dtype(given, state_dtype)
     wants_state = options.get("output_final_state") and given.get("state_pool") is None
     if wants_state and given.get("output_state") is None:
         given["output_state"] = _arrays.full_like(
@@ -160,12 +184,15 @@ def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None,
 
     Returns o [B, 1, HO, V] and the new state, K-major; the given state is not changed.
     """
-    if q.ndim != 4 or q.shape[1] != 1:
+    _arrays.require_rank("q", q, (4,))
+    _arrays.require_rank("v", v, (4,))
+    _arrays.require_rank("state", state, (4,))
+    if q.shape[1] != 1:
         raise ValueError(f"q must be [B, 1, H, K], got {tuple(q.shape)}")
-    if state.ndim != 4 or _arrays.dtype_name(state) != "float32":
-        raise ValueError(
-            f"state must be float32 [B, HV, K, V], got {_arrays.dtype_name(state)} "
-            f"{tuple(state.shape)}")
+    wanted = (q.shape[0], max(q.shape[2], v.shape[2]), q.shape[3], v.shape[3])
+    if tuple(state.shape) != wanted or _arrays.dtype_name(state) != "float32":
+        raise ValueError(f"state must be float32 {wanted} [B, HV, K, V], "
+                         f"got {_arrays.dtype_name(state)} {tuple(state.shape)}")
     v_major = _arrays.full_like(state, (state.shape[0], state.shape[1], state.shape[3],
                                         state.shape[2]), "float32", 0.0)
     v_major[...] = state.swapaxes(-1, -2)
@@ -179,8 +206,10 @@ def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None,
 def commit(state_pool, state_indices, record_k, record_d, record_decay, accepted, *,
            num_householder=1, backend="auto") -> None:
     """Advances state_pool rows by the first accepted[i] tokens of a replay record, in place."""
+    _arrays.require_rank("state_pool", state_pool, (4,))
     _arrays.require_writable("state_pool", state_pool)
     given = dict(state_pool=state_pool, state_indices=state_indices, record_k=record_k,
                  record_d=record_d, record_decay=record_decay, accepted=accepted)
     _calls.call("commit", state_pool,
-                _calls.tensors(_calls.COMMIT, given) + [num_householder, backend])
+                _calls.tensors(_calls.COMMIT, given)
+                + [_calls.householder(num_householder), _calls.backend(backend)])

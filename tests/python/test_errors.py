@@ -98,3 +98,81 @@ def test_explain_names_kernel_and_rejections_and_runs_nothing():
     assert "rejected: cpu.flash" in forced
     tilegate.batch_prefill_ragged(q, k, v, out=out)
     assert (out != 7.0).any()
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "sinks", "out"])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.zeros((1, 4, 2, 64)), "float64"),
+        (np.zeros((1, 4, 2, 64), ">f4"), ">f4"),
+        (np.zeros((1, 4, 2, 64), np.uint16), "uint16"),
+        (np.zeros((1,) * 7, np.float32), "(1, 1, 1, 1, 1, 1, 1)"),
+        (np.float32(3), "()"),
+        ([1.0], "list"),
+    ],
+)
+def test_arrays_that_cannot_be_taken_are_named(name, value, words):
+    arguments = dict(zip("qkv", _dense(), strict=True))
+    arguments[name] = value
+    with pytest.raises(ValueError, match=f"^(o|{name}) must ") as error:
+        tilegate.batch_prefill_ragged(**arguments)
+    assert words in str(error.value) or "read-only" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"window_left": 1.5}, TypeError),
+        ({"window_left": 2**64}, ValueError),
+        ({"causal": 2}, TypeError),
+        ({"causal": None}, TypeError),
+        ({"scale": "a"}, TypeError),
+        ({"scale": 1e300}, ValueError),
+        ({"logits_soft_cap": [1.0]}, TypeError),
+        ({"backend": None}, TypeError),
+    ],
+)
+def test_options_of_another_kind_are_named(change, error):
+    (name,) = change
+    with pytest.raises(error, match=f"^{name} must "):
+        tilegate.batch_prefill_ragged(*_dense(), **change)
+
+
+def test_append_refuses_an_unknown_layout():
+    cache = np.zeros((1, 4, 2, 8), np.float32)
+    tokens = np.zeros((1, 2, 8), np.float32)
+    table = {"block_tables": np.zeros((1, 1), np.int32), "kv_lens": np.ones(1, np.int32)}
+    with pytest.raises(ValueError, match="kv_layout must be one of 'NHD', 'HND', got 'nhd'"):
+        tilegate.append_paged_kv(tokens, tokens, np.zeros(1, np.int32), cache, cache.copy(),
+                                 kv_layout="nhd", **table)
+
+
+def test_missing_arrays_of_the_delta_rule_are_named():
+    q, k, v = (x[0] for x in _dense())
+    for name in "qkv":
+        arguments = dict(q=q, k=k, v=v)
+        arguments[name] = None
+        with pytest.raises(ValueError, match=f"^{name} must "):
+            tilegate.chunk_gated_delta_rule(**arguments)
+    with pytest.raises(ValueError, match="^cu_seqlens must "):
+        tilegate.chunk_gated_delta_rule(q, k, v, cu_seqlens=np.int32(4), output_final_state=True)
+
+
+def test_state_dtype_is_checked():
+    q, k, v = (x[0] for x in _dense())
+    with pytest.raises(ValueError, match="state_dtype must be one of .*, got float64"):
+        tilegate.chunk_gated_delta_rule(q, k, v, state_dtype="float64")
+    state = np.zeros((1, 2, 64, 64), np.float32)
+    with pytest.raises(ValueError, match="state_dtype must be that of output_state, float32"):
+        tilegate.chunk_gated_delta_rule(q, k, v, output_final_state=True, output_state=state,
+                                        state_dtype="float16")
+
+
+def test_k_major_state_is_named_with_its_own_shape():
+    x = np.zeros((1, 1, 2, 16), np.float32)
+    gate = np.zeros((1, 1, 2), np.float32)
+    head = np.zeros(2, np.float32)
+    with pytest.raises(ValueError, match=r"^state must be float32 \(1, 2, 16, 16\)"):
+        tilegate.gated_delta_rule_decode(x, x, x, np.zeros((1, 2, 16, 8), np.float32), head, gate,
+                                         head, gate)

@@ -100,15 +100,13 @@ TEST(AttentionValues, MemoryMustBeThereAndSizesNotNegative) {
   args.q = args.k = args.v = TensorView::packed(rows.data(), DType::kFloat32, {4, 1, 8});
   args.qo_indptr = args.kv_indptr = TensorView::packed(offsets.data(), DType::kInt32, {2});
   args.o = TensorView::packed(nullptr, DType::kFloat32, {4, 1, 8});
-  EXPECT_EQ(batch_prefill_ragged(*context, args).message(),
-            "o must point to memory, got null for float32 [4, 1, 8]");
+  EXPECT_EQ(batch_prefill_ragged(*context, args).message(), "o must point to memory, got null");
   // Index values are checked before outputs have memory.
   const Result<Problem> problem = describe(args);
   ASSERT_TRUE(problem.ok());
   EXPECT_TRUE(check_values(*problem, args).ok());
   args.kv_indptr.data = nullptr;
-  EXPECT_EQ(check_values(*problem, args).message(),
-            "kv_indptr must point to memory, got null for int32 [2]");
+  EXPECT_EQ(check_values(*problem, args).message(), "kv_indptr must point to memory, got null");
   args.kv_indptr = args.qo_indptr;
   args.o.shape[0] = args.q.shape[0] = -4;
   EXPECT_EQ(describe(args).status().message(),
