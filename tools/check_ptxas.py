@@ -159,7 +159,8 @@ def merged(table, built):
     result = {key: row for key, row in table.items() if key not in known}
     for key, row in built.items():
         old = known.get(key)
-        if old and (row.build_s < 1 or abs(row.build_s - old.build_s) < KEEP_SECONDS_WITHIN * old.build_s):
+        cached = row.build_s == 0
+        if old and (cached or abs(row.build_s - old.build_s) < KEEP_SECONDS_WITHIN * old.build_s):
             row = row._replace(build_s=old.build_s)
         result[key] = row
     return result

@@ -96,6 +96,8 @@ class Compare(unittest.TestCase):
         )
         slow = check_ptxas.merged(ROWS, {K80: Row(64, 0, 0, 20.0)})
         self.assertEqual(slow[K80].build_s, 20.0)
+        cached = check_ptxas.merged(ROWS, {K80: Row(64, 0, 0, 0.0)})
+        self.assertEqual(cached[K80], Row(64, 0, 0, 2.0))
 
 
 class Files(unittest.TestCase):

@@ -28,6 +28,7 @@ struct StateOf<StateForm::kFp16> {
 
 // Blocks of kDeltaMaxThreads an SM that the registers leave room for: as many as need no spill.
 constexpr int blocks_per_sm(StateForm form, int dim_k) {
+  if (form == StateForm::kFp16 && dim_k == 256) return 3;
   const bool small = form == StateForm::kBf16 || form == StateForm::kFp16;
   return small && dim_k < 256 ? 5 : 4;
 }
