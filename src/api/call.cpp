@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // describe, plan, run: the three lines that every public call is made of.
 #include <cstdint>
+#include <exception>
 
 #include "api/context_impl.h"
 #include "api/registry.h"
@@ -61,6 +62,18 @@ Status check_context(const PlanData& plan, const Context& context) {
                    plan.facts.num_threads, context.num_threads());
   }
   return {};
+}
+
+// Checks and kernels may hold lists of their own; an error of the standard library stays inside.
+Status launch_guarded(const Candidate& candidate, const Launch& launch) {
+  try {
+    if (launch.facts.type == DeviceType::kCpu) TILEGATE_RETURN_IF_ERROR(check_values(launch.call));
+    return candidate.launch(launch);
+  } catch (const std::exception& error) {  // bad_alloc or length_error
+    return Status(
+        StatusCode::kOutOfWorkspace,
+        fmt::format("memory of {} must be allocatable, got {}", candidate.name, error.what()));
+  }
 }
 
 }  // namespace
@@ -128,9 +141,9 @@ Status Plan::run(Context& context, const CallArgs& args, Workspace workspace, vo
   TILEGATE_RETURN_IF_ERROR(check_pointers(*call));
   TILEGATE_RETURN_IF_ERROR(check_context(*data_, context));
   TILEGATE_RETURN_IF_ERROR(check_workspace(workspace_bytes(), workspace));
-  if (data_->facts.type == DeviceType::kCpu) TILEGATE_RETURN_IF_ERROR(check_values(*call));
-  return data_->chosen->launch({*call, data_->schedule, data_->facts, context.impl().resources,
-                                static_cast<std::byte*>(workspace.data), stream});
+  return launch_guarded(*data_->chosen,
+                        {*call, data_->schedule, data_->facts, context.impl().resources,
+                         static_cast<std::byte*>(workspace.data), stream});
 }
 
 }  // namespace tilegate

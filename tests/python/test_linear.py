@@ -123,3 +123,22 @@ def test_verify_then_commit_is_the_full_step(framework):
     decode(*map(put, first[:3]), stepped, index, put(a_log), put(first[3]), put(dt_bias),
            put(first[4]))
     np.testing.assert_allclose(get(pool), get(stepped), atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_decode_and_commit_forget_an_infinite_state(backend):
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal((1, 1, 2, 16)).astype(np.float32) for _ in range(3))
+    pool = np.full((2, 2, 16, 16), np.inf, np.float32)
+    slot = np.array([1], np.int32)
+    gate = np.full((1, 1, 2), 30.0, np.float32)  # alpha = exp(-exp(10) * 30) is 0
+    o = tilegate.gated_delta_rule_decode_pretranspose(
+        q, k, v, pool, slot, np.full(2, 10.0, np.float32), gate, np.zeros(2, np.float32), gate,
+        backend=backend)
+    assert np.isfinite(o).all()
+    assert np.isfinite(pool[1]).all()
+    assert np.isinf(pool[0]).all()
+    tilegate.commit(pool, slot - 1, k, v, np.full((1, 1, 2), -np.inf, np.float32),
+                    np.ones(1, np.int32), backend=backend)
+    want = np.einsum("hv,hk->hvk", v[0, 0], k[0, 0])
+    np.testing.assert_allclose(pool[0], want, rtol=1e-6)

@@ -12,6 +12,7 @@
 #include "backend/reference/candidates.h"
 #include "core/message.h"
 #include "tests/unit/linear_call.h"
+#include "tilegate/tilegate.h"
 
 namespace tilegate {
 namespace {
@@ -289,6 +290,24 @@ TEST(LinearReference, ContextParallelIsRejectedByName) {
   EXPECT_EQ(*reason,
             "use_cp must be \"auto\" or False, got True: the reference walks a sequence in one "
             "piece");
+}
+
+// A state that no memory holds: the error of the standard library must come back as a status.
+TEST(LinearReference, NoMemoryIsAStatus) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 30;
+  Result<Context> context = Context::create();
+  ASSERT_TRUE(context.ok());
+  float unread = 0.0f;
+  DeltaRuleArgs args;
+  args.q = fp32({1, 1, kHuge});
+  args.q.data = &unread;
+  args.k = args.v = args.o = args.q;
+  DeltaRuleOptions options;
+  options.backend = Backend::kReference;
+  const Status status = chunk_gated_delta_rule(*context, args, options);
+  EXPECT_EQ(status.code(), StatusCode::kOutOfWorkspace) << status.to_string();
+  EXPECT_NE(status.message().find("reference.delta_rule must be allocatable"), std::string::npos)
+      << status.message();
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ HWY_INLINE void replay_row(float* state, std::int64_t row, std::int64_t count,
   for (std::int64_t t = 0; t < count; ++t) {
     const Vec delta = splat(b.delta[t * b.value_pitch + row]);
     for (std::int64_t k = 0; k < b.key_pitch; k += kLanes) {
-      const Vec s = hn::Mul(load(state + k), load(b.decay + t * b.key_pitch + k));
+      const Vec s = decayed(load(state + k), load(b.decay + t * b.key_pitch + k));
       store(hn::MulAdd(delta, load(b.keys + t * b.key_pitch + k), s), state + k);
     }
   }

@@ -59,7 +59,7 @@ HWY_INLINE void step_rows(const RecurrentBuffers& b, std::int64_t t, std::int64_
     const Vec e = load(erase + k);
     TILEGATE_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
-      const Vec s = hn::Mul(load(state + r * pitch + k), d);
+      const Vec s = decayed(load(state + r * pitch + k), d);
       store(s, state + r * pitch + k);
       sum[r] = hn::MulAdd(s, e, sum[r]);
     }

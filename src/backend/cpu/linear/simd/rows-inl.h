@@ -30,6 +30,10 @@ inline constexpr std::int64_t kPanel = 2 * kLanes;
 HWY_INLINE Vec load(const float* p) { return hn::LoadU(F32(), p); }
 HWY_INLINE void store(Vec x, float* p) { hn::StoreU(x, F32(), p); }
 HWY_INLINE Vec splat(float x) { return hn::Set(F32(), x); }
+// state * decay; a decay of 0 selects 0, since what is forgotten may have been infinite.
+HWY_INLINE Vec decayed(Vec state, Vec decay) {
+  return hn::IfThenZeroElse(hn::Eq(decay, hn::Zero(F32())), hn::Mul(state, decay));
+}
 HWY_INLINE float sum_lanes(Vec x) { return hn::GetLane(hn::SumOfLanes(F32(), x)); }
 
 // n floats of a row that starts at element `offset`; the rest up to `padded` becomes zero.
