@@ -39,7 +39,7 @@ COMMIT = ("state_pool", "state_indices", "record_k", "record_d", "record_decay",
 
 
 def _choice(name: str, value, allowed):
-    if value in allowed:
+    if isinstance(value, (str, bool, int, type(None))) and value in allowed:
         return value
     listed = ", ".join(repr(entry) for entry in allowed)
     raise ValueError(f"{name} must be one of {listed}, got {value!r}")
@@ -55,15 +55,22 @@ def _integer(name: str, value) -> int:
     return value
 
 
+def _optional_integer(name: str, value) -> int:
+    return 0 if value is None else _integer(name, value)
+
+
 def _real(name: str, value) -> float | None:
     if value is None:
         return None
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a number or None, got {value!r}")
+    if getattr(value, "ndim", 0) != 0:
+        raise TypeError(f"{name} must be a number or None, got an array of {tuple(value.shape)}")
     return float(value)
 
 
-def _flag(name: str, value) -> bool:
+def flag(name: str, value) -> bool:
+    """True or False. Raises TypeError for anything else."""
     if isinstance(value, (bool, int, np.bool_)) and value in (0, 1):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
@@ -78,7 +85,7 @@ def _text(name: str, value) -> str:
 def attention_options(o: dict) -> list:
     """Options of the attention calls. Raises ValueError for an unknown layout or base."""
     return [
-        _real("scale", o.get("scale")), _flag("causal", o.get("causal", False)),
+        _real("scale", o.get("scale")), flag("causal", o.get("causal", False)),
         _integer("window_left", o.get("window_left", -1)),
         _integer("window_right", o.get("window_right", -1)),
         _real("logits_soft_cap", o.get("logits_soft_cap")) or 0.0,
@@ -87,9 +94,9 @@ def attention_options(o: dict) -> list:
         _integer("q_len_per_req", o.get("q_len_per_req", 1)),
         _integer("max_qo_len", o.get("max_qo_len", 0)),
         _integer("max_kv_len", o.get("max_kv_len", 0)),
-        _integer("fixed_split_size", o.get("fixed_split_size") or 0),
-        _flag("disable_split_kv", o.get("disable_split_kv", False)),
-        _flag("batch_invariant", o.get("batch_invariant", False)),
+        _optional_integer("fixed_split_size", o.get("fixed_split_size")),
+        flag("disable_split_kv", o.get("disable_split_kv", False)),
+        flag("batch_invariant", o.get("batch_invariant", False)),
         backend(o.get("backend", "auto")),
     ]
 
@@ -116,18 +123,18 @@ def delta_options(o: dict) -> list:
     l2norm = o.get("use_qk_l2norm")
     return [
         _real("scale", o.get("scale")),
-        None if l2norm is None else _flag("use_qk_l2norm", l2norm),
+        None if l2norm is None else flag("use_qk_l2norm", l2norm),
         _GATE_DOMAINS[_choice("gate_domain", o.get("gate_domain"), _GATE_DOMAINS)],
-        _flag("use_gate_in_kernel", o.get("use_gate_in_kernel", False)),
+        flag("use_gate_in_kernel", o.get("use_gate_in_kernel", False)),
         _real("lower_bound", o.get("lower_bound")),
-        _flag("beta_is_logit", o.get("beta_is_logit", False)),
-        _flag("output_final_state", o.get("output_final_state", False)),
+        flag("beta_is_logit", o.get("beta_is_logit", False)),
+        flag("output_final_state", o.get("output_final_state", False)),
         householder(o.get("num_householder", 1)),
         _integer("checkpoint_every_n_tokens", o.get("checkpoint_every_n_tokens", 0)), position,
-        _flag("disable_state_update", o.get("disable_state_update", False)),
+        flag("disable_state_update", o.get("disable_state_update", False)),
         _USE_CP[_choice("use_cp", o.get("use_cp", "auto"), _USE_CP)],
-        _integer("max_seqlen", o.get("max_seqlen") or 0),
-        _flag("batch_invariant", o.get("batch_invariant", False)),
+        _optional_integer("max_seqlen", o.get("max_seqlen")),
+        flag("batch_invariant", o.get("batch_invariant", False)),
         backend(o.get("backend", "auto")),
     ]
 

@@ -17,6 +17,7 @@ def _outputs(given: dict, rows, heads: int, head_dim: int, out, lse, return_lse:
     q = given["q"]
     _arrays.require_writable("out", out)
     _arrays.require_writable("lse", lse)
+    return_lse = _calls.flag("return_lse", return_lse)
     dtype = _arrays.dtype_name(q)
     given["o"] = out if out is not None else _arrays.full_like(q, (*rows, heads, head_dim), dtype,
                                                                0.0)

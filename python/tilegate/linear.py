@@ -74,8 +74,9 @@ def _allocate(given: dict, options: dict, state_dtype) -> None:
 
 
 def _run(rule: int, given: dict, options: dict, state_dtype=None):
+    checked = _calls.delta_options(options)  # before an option decides what is allocated
     _allocate(given, options, state_dtype)
-    arguments = [rule] + _calls.tensors(_calls.DELTA, given) + _calls.delta_options(options)
+    arguments = [rule] + _calls.tensors(_calls.DELTA, given) + checked
     _calls.call("delta", given["q"], arguments)
     if options.get("output_final_state"):
         pool = given.get("output_state_pool")

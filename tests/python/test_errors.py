@@ -131,6 +131,10 @@ def test_arrays_that_cannot_be_taken_are_named(name, value, words):
         ({"scale": 1e300}, ValueError),
         ({"logits_soft_cap": [1.0]}, TypeError),
         ({"backend": None}, TypeError),
+        ({"return_lse": np.ones(2)}, TypeError),
+        ({"scale": np.ones(2)}, TypeError),
+        ({"fixed_split_size": np.ones(2)}, TypeError),
+        ({"lse_base": np.ones(2)}, ValueError),
     ],
 )
 def test_options_of_another_kind_are_named(change, error):
