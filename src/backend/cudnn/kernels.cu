@@ -195,7 +195,8 @@ __device__ bool sees_no_key(const FinishParams& p, const RowPlace& place, std::i
   const std::int64_t diagonal = place.row + keys - place.rows;
   std::int64_t begin = 0;
   std::int64_t end = keys;
-  if (p.left >= 0 && diagonal - p.left > 0) begin = diagonal - p.left;
+  // Both may be as large as the type: compare before adding.
+  if (p.left >= 0 && p.left < diagonal) begin = diagonal - p.left;
   if (p.right >= 0 && p.right < keys - diagonal) end = diagonal + p.right + 1;
   return end <= begin;
 }
