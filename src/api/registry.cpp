@@ -61,7 +61,10 @@ BackendInfo cudnn_info() {
 #ifdef TILEGATE_HAVE_CUDNN
   const CudnnFacts found = cudnn_facts();
   if (found.version == 0) return {"cudnn", false, found.missing};
-  return {"cudnn", true, fmt::format("cuDNN {}", found.text)};
+  const BackendInfo cuda = cuda_info();  // both run on the same devices
+  std::string text = fmt::format("cuDNN {}", found.text);
+  if (!cuda.available) return {"cudnn", false, fmt::format("{}, but {}", text, cuda.detail)};
+  return {"cudnn", true, std::move(text)};
 #else
   return {"cudnn", false, "not built: " TILEGATE_CUDNN_REASON};
 #endif
