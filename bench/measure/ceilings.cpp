@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kLanes = 192;  // independent sums: 12 registers of 16 floats hide the latency
 constexpr int kTries = 3;
-constexpr double kFlopsPerTry = 1e9;                          // a thread
+constexpr double kLongEnough = 5e-3;                          // seconds a try must take
 constexpr std::size_t kStreamBytes = std::size_t{256} << 20;  // of all threads together
 
 TILEGATE_EVERY_ISA void multiply_add(float* sums, float a, float b, std::int64_t rounds) {
@@ -61,13 +61,18 @@ double timed_threads(int threads, F work) {
 
 double fma_rate(int threads) {
   std::vector<float> sums(static_cast<std::size_t>(threads) * kLanes, 1.0f);
-  const auto rounds = static_cast<std::int64_t>(kFlopsPerTry / (2.0 * kLanes));
+  std::int64_t rounds = 1000;
   double best = 0.0;
-  for (int i = 0; i < kTries; ++i) {
+  for (int tries = 0; tries < kTries;) {
     const double seconds = timed_threads(threads, [&](int thread) {
       multiply_add(sums.data() + static_cast<std::ptrdiff_t>(thread) * kLanes, 0.999f, 0.001f,
                    rounds);
     });
+    if (seconds < kLongEnough) {
+      rounds *= 2;
+      continue;
+    }
+    ++tries;
     best = std::max(best, 2.0 * kLanes * static_cast<double>(rounds) * threads / seconds);
   }
   return best;
