@@ -87,7 +87,7 @@ TEST_F(DeltaDecodeGpu, EveryStatePair) {
 }
 
 TEST_F(DeltaDecodeGpu, DimsAndHeads) {
-  for (const std::int64_t dim_k : {64, 128, 256}) {
+  for (const std::int64_t dim_k : {32, 64, 128, 256}) {
     for (const std::int64_t dim_v : {8, 40, 128, 264}) {
       for (const DType state : kFloats) {
         DeltaShape shape{.dim_k = dim_k, .dim_v = dim_v, .state = state, .out_state = state};
@@ -439,6 +439,15 @@ TEST_F(DeltaDecodeGpu, SlotsFarApart) {
   std::vector<unsigned char> got(slot_bytes);
   far.copy_to_host(got.data(), slot_bytes, 2 * kSlotStride * 4).throw_if_error();
   EXPECT_TRUE(std::equal(got.begin(), got.end(), near.end() - static_cast<long>(slot_bytes)));
+}
+
+// Without a declared maximum, many short sequences are served, also one that is longer.
+TEST_F(DeltaDecodeGpu, ServesUndeclaredShortLengths) {
+  std::vector<int> lens(40, 1);
+  lens[7] = 40;
+  DeltaCase c({.rule = DeltaRule::kKda, .lens = lens, .packed = true});
+  c.options.max_seqlen = 0;
+  expect_reference(c);
 }
 
 TEST_F(DeltaDecodeGpu, RejectsWhatItDoesNotServe) {

@@ -18,7 +18,8 @@ constexpr std::int64_t kStageBytes = 32 * 1024;  // of vectors in the shared mem
 constexpr std::int64_t kMaxSeqs = 65535;         // of a grid: beyond it blocks stride over them
 constexpr std::int64_t kMaxInt = 2147483647;
 constexpr double kLaunchUs = 2.5;
-constexpr int kOverlapCapability = 90;  // programmatic dependent launch
+constexpr double kSmUsPerElement = 6e-5;  // of a state, an update (docs/results: 4 tokens beside 1)
+constexpr int kOverlapCapability = 90;    // programmatic dependent launch
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -54,6 +55,13 @@ Reason reject_strides(const LinearProblem& p) {
   return fmt::format("q must have at most {} tokens, got {}", kMaxInt / p.householder, p.tokens);
 }
 
+// Any length is walked to its end, but a long one by few blocks. Without a declared maximum the
+// average decides.
+bool has_short_steps(const LinearProblem& p) {
+  if (p.max_seqlen <= kMaxTokens) return true;
+  return p.uniform_len < 0 && p.tokens <= kMaxTokens * p.num_seqs;
+}
+
 Reason reject_decode(const Operation& op, const DeviceFacts&) {
   const auto* p = std::get_if<LinearProblem>(&op);
   if (p == nullptr) return std::string(kOtherOperation);
@@ -61,12 +69,15 @@ Reason reject_decode(const Operation& op, const DeviceFacts&) {
     return "use_cp must be \"auto\" or False, got True: decode walks a sequence in one piece";
   }
   if (find_delta_kernel(StateForm::kTyped, p->dim_k) == nullptr) {
-    return fmt::format("K must be 64, 128 or 256, got {}", p->dim_k);
+    return fmt::format("K must be 32, 64, 128 or 256, got {}", p->dim_k);
   }
   if (p->dim_v % 8 != 0) return fmt::format("V must be a multiple of 8, got {}", p->dim_v);
-  if (p->max_seqlen > kMaxTokens) {
-    return fmt::format("max_seqlen must be at most {}, got {}: it serves short steps only",
-                       kMaxTokens, p->max_seqlen);
+  if (!has_short_steps(*p)) {
+    return fmt::format(
+        "max_seqlen must be at most {}, got {}, or q have at most {} tokens a sequence, got {} for "
+        "{} "
+        "sequences: it serves short steps only",
+        kMaxTokens, p->max_seqlen, kMaxTokens, p->tokens, p->num_seqs);
   }
   if (Reason reason = reject_strides(*p)) return reason;
   return reject_counts(p->num_seqs, p->heads_o, p->dim_v);
@@ -93,7 +104,11 @@ double decode_cost_us(const Operation& op, const DeviceFacts& facts) {
   std::int64_t bytes = p.state_in.present() ? size_of(p.state_in.dtype) : 0;
   if (p.state_out.present()) bytes += size_of(p.state_out.dtype);
   const auto states = static_cast<double>(p.num_seqs * p.heads_o);
-  return traffic_us(states, bytes * p.dim_k * p.dim_v, facts);
+  const std::int64_t tokens = p.uniform_len >= 0 ? p.tokens * p.num_seqs : p.tokens;
+  const auto updates = static_cast<double>(tokens * p.householder * p.heads_o);
+  const double elements = static_cast<double>(p.dim_k) * static_cast<double>(p.dim_v);
+  return traffic_us(states, bytes * p.dim_k * p.dim_v, facts) +
+         updates * elements * kSmUsPerElement / std::max(facts.num_sms, 1);
 }
 
 double commit_cost_us(const Operation& op, const DeviceFacts& facts) {

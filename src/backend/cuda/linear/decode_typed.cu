@@ -6,6 +6,8 @@ namespace tilegate {
 
 using Params = kernel::DeltaDecodeParams;
 
+template cudaError_t launch_delta_decode<StateForm::kTyped, 32>(const Params&, const DeltaGrid&,
+                                                                cudaStream_t);
 template cudaError_t launch_delta_decode<StateForm::kTyped, 64>(const Params&, const DeltaGrid&,
                                                                 cudaStream_t);
 template cudaError_t launch_delta_decode<StateForm::kTyped, 128>(const Params&, const DeltaGrid&,

@@ -36,16 +36,20 @@ inline constexpr DeltaKernel kDeltaKernels[] = {
     kDeltaKernel<StateForm::kFp32, 256>,  kDeltaKernel<StateForm::kBf16, 64>,
     kDeltaKernel<StateForm::kBf16, 128>,  kDeltaKernel<StateForm::kBf16, 256>,
     kDeltaKernel<StateForm::kFp16, 64>,   kDeltaKernel<StateForm::kFp16, 128>,
-    kDeltaKernel<StateForm::kFp16, 256>,  kDeltaKernel<StateForm::kTyped, 64>,
-    kDeltaKernel<StateForm::kTyped, 128>, kDeltaKernel<StateForm::kTyped, 256>,
+    kDeltaKernel<StateForm::kFp16, 256>,  kDeltaKernel<StateForm::kTyped, 32>,
+    kDeltaKernel<StateForm::kTyped, 64>,  kDeltaKernel<StateForm::kTyped, 128>,
+    kDeltaKernel<StateForm::kTyped, 256>,
 };
 
-// Null when there is none for this K.
+// The kernel of this form, or the typed one; null when none is built for this K.
 constexpr const DeltaKernel* find_delta_kernel(StateForm form, std::int64_t dim_k) {
+  const DeltaKernel* found = nullptr;
   for (const DeltaKernel& kernel : kDeltaKernels) {
-    if (kernel.form == form && kernel.dim_k == dim_k) return &kernel;
+    if (kernel.dim_k != dim_k) continue;
+    if (kernel.form == form) return &kernel;
+    if (kernel.form == StateForm::kTyped) found = &kernel;
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace tilegate
