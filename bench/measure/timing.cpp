@@ -37,7 +37,7 @@ std::string timing_scope(const std::vector<Scope>& scopes) {
   if (uses(&Scope::timing, Timing::kEager)) say("eager: CUDA events around one call");
   if (uses(&Scope::timing, Timing::kWall)) say("wall: the host's steady clock around one call");
   if (uses(&Scope::cache, Cache::kWarm)) say("warm: calls repeat on the same tensors");
-  if (uses(&Scope::cache, Cache::kCold)) say("cold: a 256 MiB buffer is written before each call");
+  if (uses(&Scope::cache, Cache::kCold)) say("cold: a 256 MiB buffer is read before each call");
   say("plans, workspace, offsets and tables are prepared outside the timed region");
   return text;
 }
@@ -56,7 +56,7 @@ Quantiles quantiles(std::vector<double> samples) {
 
 double Timer::once(const Work& call, Cache cache) {
   if (stop_) throw Interrupted{};
-  if (cache == Cache::kCold) enqueue_fill(stream_, *flush_, 1).throw_if_error();
+  if (cache == Cache::kCold) enqueue_read(stream_, *flush_).throw_if_error();
   return measure_ms(stream_, call).value();
 }
 
@@ -64,6 +64,7 @@ std::vector<double> Timer::sample(const Work& call, Scope scope) {
   const bool cold = scope.cache == Cache::kCold;
   if (cold && !flush_) {
     flush_.emplace(DeviceBuffer::allocate(stream_.device(), kFlushBytes).value());
+    flush_->fill(1).throw_if_error();
   }
   // One call outside a recording first: libraries load kernels and make plans then.
   measure_ms(stream_, call).value();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a call is timed. Graph: a recording is replayed between two events; warm recordings hold ten
 // calls and a sample is a tenth of the replay. Eager: one call between two events. On the CPU:
-// the wall clock around one call. Cold: before each sample a buffer larger than any cache is
-// written, and the sample is one call.
+// the wall clock around one call. Cold: before each sample a buffer larger than most caches is
+// read (written, it would leave lines whose way to memory the sample pays for), and the sample is
+// one call.
 #pragma once
 
 #include <atomic>

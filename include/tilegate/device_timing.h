@@ -38,6 +38,8 @@ Status enqueue_fill(const Stream& stream, DeviceBuffer& buffer, unsigned char by
 // The first `bytes` of `source` go to `destination` from byte `offset` on; they must not overlap.
 Status enqueue_copy(const Stream& stream, DeviceBuffer& destination, const DeviceBuffer& source,
                     std::size_t bytes, std::size_t offset = 0);
+// Reads the buffer and leaves it as it is, so that caches hold it rather than anything else.
+Status enqueue_read(const Stream& stream, DeviceBuffer& buffer);
 
 using Work = std::function<Status()>;
 

@@ -22,6 +22,16 @@ TEST(Stream, FillsAndCopiesOnTheCpuAtOnce) {
   EXPECT_EQ(bytes, (std::array<unsigned char, 8>{1, 1, 1, 1, 7, 7, 7, 1}));
 }
 
+TEST(Stream, ReadsLeaveTheBufferAsItIs) {
+  const Stream stream = Stream::create({}).value();
+  DeviceBuffer buffer = DeviceBuffer::allocate({}, 200).value();
+  ASSERT_TRUE(enqueue_fill(stream, buffer, 7).ok());
+  ASSERT_TRUE(enqueue_read(stream, buffer).ok());
+  std::array<unsigned char, 200> bytes{};
+  ASSERT_TRUE(buffer.copy_to_host(bytes.data(), bytes.size()).ok());
+  for (unsigned char byte : bytes) EXPECT_EQ(byte, 7);
+}
+
 TEST(Stream, CopiesStayWithinBothBuffers) {
   const Stream stream = Stream::create({}).value();
   const DeviceBuffer from = DeviceBuffer::allocate({}, 8).value();

@@ -2,10 +2,13 @@
 // Streams, captured graphs and event timing with checked results.
 #include "backend/cuda/stream.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/transfer/words.h"
 
 namespace tilegate {
 namespace {
@@ -19,6 +22,10 @@ Result<Event> make_event() {
   cudaEvent_t event = nullptr;
   TILEGATE_RETURN_IF_ERROR(cuda_status(cudaEventCreate(&event), "creating an event"));
   return Event(event);
+}
+
+bool is_aligned(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % kWordBytes == 0;
 }
 
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
@@ -53,9 +60,26 @@ Status cuda_enqueue_fill(void* stream, void* destination, int byte, std::size_t 
 }
 
 Status cuda_enqueue_copy(void* stream, void* destination, const void* source, std::size_t bytes) {
-  return cuda_status(
-      cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, as_stream(stream)),
-      "copying memory");
+  const bool aligned = is_aligned(destination) && is_aligned(source);
+  const std::size_t words = aligned ? bytes / kWordBytes : 0;
+  const std::size_t rest = bytes - words * kWordBytes;
+  if (words > 0) {
+    TILEGATE_RETURN_IF_ERROR(cuda_status(
+        launch_copy_words(destination, source, static_cast<std::int64_t>(words), as_stream(stream)),
+        "copying memory"));
+  }
+  if (rest == 0) return {};
+  return cuda_status(cudaMemcpyAsync(static_cast<std::byte*>(destination) + words * kWordBytes,
+                                     static_cast<const std::byte*>(source) + words * kWordBytes,
+                                     rest, cudaMemcpyDefault, as_stream(stream)),
+                     "copying memory");
+}
+
+Status cuda_enqueue_read(void* stream, void* data, std::size_t bytes) {
+  const std::size_t words = bytes / kWordBytes;
+  if (words == 0) return {};
+  return cuda_status(launch_read_words(data, static_cast<std::int64_t>(words), as_stream(stream)),
+                     "reading memory");
 }
 
 Result<void*> cuda_capture(void* stream, const Work& work) {

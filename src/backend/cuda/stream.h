@@ -13,6 +13,8 @@ Status cuda_stream_synchronize(void* stream);
 // In stream order; the calls return at once.
 Status cuda_enqueue_fill(void* stream, void* destination, int byte, std::size_t bytes);
 Status cuda_enqueue_copy(void* stream, void* destination, const void* source, std::size_t bytes);
+// All whole 16-byte words of device memory that is 16-byte aligned.
+Status cuda_enqueue_read(void* stream, void* data, std::size_t bytes);
 
 // Captures what `work` launches on `stream` and instantiates it.
 Result<void*> cuda_capture(void* stream, const Work& work);
