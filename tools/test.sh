@@ -43,6 +43,7 @@ consumer() {
   local prefix=$PWD/build/install project
   rm -rf "$prefix" build/consumer
   cmake --install build/release --prefix "$prefix"
+  [ "$(ls "$prefix" | tr '\n' ' ')" = "bin include lib " ]  # the Python module is the wheel's
   tools/readme_example.py README.md cpp build/consumer/readme.cpp
   for project in examples/consumer tests/readme; do
     cmake -G Ninja -S "$project" -B "build/consumer/$project" -DCMAKE_PREFIX_PATH="$prefix" \
