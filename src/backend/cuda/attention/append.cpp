@@ -31,7 +31,7 @@ kernel::AppendSide side_of(const TensorView& tokens, const TensorView& cache,
 }  // namespace
 
 std::optional<std::string> append_reject(const Operation& op, const DeviceFacts&) {
-  if (!std::holds_alternative<AppendProblem>(op)) return "it serves append_paged_kv";
+  if (!std::holds_alternative<AppendProblem>(op)) return std::string(kOtherOperation);
   return std::nullopt;
 }
 

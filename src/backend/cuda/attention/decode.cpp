@@ -169,7 +169,8 @@ std::optional<std::string> layout_rejection(const AttentionProblem& p) {
 
 std::optional<std::string> decode_reject(const Operation& op, const DeviceFacts& facts) {
   const auto* p = std::get_if<AttentionProblem>(&op);
-  if (p == nullptr || p->op != AttentionOp::kDecodePaged) return "it serves batch_decode_paged";
+  if (p == nullptr) return std::string(kOtherOperation);
+  if (p->op != AttentionOp::kDecodePaged) return "it serves batch_decode_paged";
   if (p->dtype == DType::kFloat32) return "q must be float16 or bfloat16, got float32";
   if (p->dim_qk != p->dim_v) {
     return fmt::format("head_dim must be equal for k and v, got {} and {}", p->dim_qk, p->dim_v);

@@ -16,7 +16,7 @@ constexpr double kLaunchUs = 2.0;
 }  // namespace
 
 std::optional<std::string> merge_reject(const Operation& op, const DeviceFacts&) {
-  if (!std::holds_alternative<MergeProblem>(op)) return "it serves merge_states";
+  if (!std::holds_alternative<MergeProblem>(op)) return std::string(kOtherOperation);
   return std::nullopt;
 }
 
