@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: a device, its facts, a thread pool and (later) library handles. Everything that outlives
+// Context: a device, its facts, a thread pool and library handles. Everything that outlives
 // a call hangs off it; the library has no global mutable state. A Context may be used by one thread
 // at a time.
 #pragma once
