@@ -359,6 +359,31 @@ TEST_F(DeltaDecodeGpu, BitsDoNotDependOnTheBatch) {
   }
 }
 
+// The type of a state rounds what is stored and nothing else: equal values, equal bits of o.
+TEST_F(DeltaDecodeGpu, OutputsDoNotDependOnTheStorageType) {
+  for (const std::int64_t dim_k : {64, 128, 256}) {
+    std::vector<unsigned char> wanted;
+    for (const DType state : kFloats) {
+      for (const std::int64_t gap : {0, 1}) {  // 1: unaligned rows, typed at run time
+        DeltaShape shape{.lens = {4, 4}, .dim_k = dim_k, .state = state, .out_state = state};
+        DeltaCase c(shape);
+        c.state = Mirror(state, {2, 4, shape.dim_v, dim_k}, gap);
+        for (std::int64_t i = 0; i < 2 * 4 * shape.dim_v; ++i) {
+          for (std::int64_t j = 0; j < dim_k; ++j) {
+            const std::int64_t row = i / (4 * shape.dim_v) * c.state.stride(0) +
+                                     i / shape.dim_v % 4 * c.state.stride(1) +
+                                     i % shape.dim_v * c.state.stride(2);
+            c.state.set(row + j, static_cast<float>((i * 7 + j * 13) % 17 - 8) / 8.0f);
+          }
+        }
+        run_gpu(c);
+        if (wanted.empty()) wanted = c.o.read();
+        EXPECT_EQ(c.o.read(), wanted) << to_string(state) << " " << gap << " " << dim_k;
+      }
+    }
+  }
+}
+
 TEST_F(DeltaDecodeGpu, NoStateEqualsZeros) {
   DeltaShape shape{.rule = DeltaRule::kKda, .lens = {3, 2}, .packed = true};
   DeltaCase zeros(shape);

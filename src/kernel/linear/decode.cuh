@@ -20,7 +20,7 @@ namespace tilegate::kernel {
 
 template <class State, int kDimK, int kPasses>
 struct DeltaDecode {
-  using Steps = DeltaSteps<kDimK>;
+  using Steps = DeltaSteps<kDimK, State::kHalves>;
   static constexpr int kLanes = kDimK / kLaneColumns;  // that share a row
   static constexpr int kGroups = 32 / kLanes;
   static constexpr int kTileRows = kGroups * kPasses;  // of a warp
@@ -45,9 +45,15 @@ struct DeltaDecode {
     const int number = tile * Steps::warps() + Steps::warp();
     return number * kTileRows + pass * kGroups + lane() / kLanes;
   }
+  // The lane that finishes pass i of its group of lanes; it holds the prediction, its partner the
+  // readout, and kCopies lanes hold the same.
+  static constexpr int kPartner = State::kHalves ? 1 : kLanes / 2;  // distance
+  static constexpr int kPassLanes = State::kHalves ? 2 * kCopies : kCopies;
+  static __device__ __forceinline__ bool holds_readout() { return (in_group() & kPartner) != 0; }
   static __device__ __forceinline__ int finished_row(int tile) {
-    return row_of(tile, in_group() % (kLanes / 2) / kCopies);
+    return row_of(tile, in_group() / kPassLanes % kPasses);
   }
+  static __device__ __forceinline__ bool finishes() { return in_group() % kPassLanes == 0; }
   // Where this lane's part of its first row of a tile lies in a state; the row of pass i is i steps
   // further.
   struct Cursor {
@@ -60,7 +66,7 @@ struct DeltaDecode {
                                                   const StateRows& s, std::int64_t slot, int tile) {
     const int row = w.row0 + row_of(tile, 0);
     const LaneColumns columns =
-        lane_columns<kDimK>(State::halves(p), in_group(), State::element_bytes(s));
+        lane_columns<kDimK, State::kHalves>(in_group(), State::element_bytes(s));
     return {row_pointer(s, slot, w.head, row) + columns.first, kGroups * s.row, columns.second,
             p.dim_v - row};
   }
@@ -141,23 +147,33 @@ struct DeltaDecode {
       for (int j = 0; j < kLaneColumns; ++j) s[i][j] *= alpha[j];
   }
 
-  // The sums of all rows: in the lower half of a group of lanes the predictions, in the upper half
-  // the readouts, kCopies lanes a row in the order of the passes.
+  // The predictions and readouts of all rows, one sum a lane (finishes(), holds_readout()). Sums of
+  // four neighbouring columns are added in pairs, then in a butterfly from the distance K / 2 down
+  // to 8: the same order, and so the same bits, for every type of state.
   static __device__ __forceinline__ float sums(const HeadWalk& w, int slot, const Rows& s) {
     float erased[kLaneColumns], query[kLaneColumns];
     read(w, slot, Steps::kErased, erased);
     read(w, slot, Steps::kQuery, query);
-    float x[kSums];
+    float first[kSums], second[kSums];
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
-      x[i] = x[kPasses + i] = 0.0f;
+      first[i] = first[kPasses + i] = second[i] = second[kPasses + i] = 0.0f;
 #pragma unroll
-      for (int j = 0; j < kLaneColumns; ++j) {
-        x[i] = fmaf(s[i][j], erased[j], x[i]);
-        x[kPasses + i] = fmaf(s[i][j], query[j], x[kPasses + i]);
+      for (int j = 0; j < 4; ++j) {
+        first[i] = fmaf(s[i][j], erased[j], first[i]);
+        first[kPasses + i] = fmaf(s[i][j], query[j], first[kPasses + i]);
+        second[i] = fmaf(s[i][4 + j], erased[4 + j], second[i]);
+        second[kPasses + i] = fmaf(s[i][4 + j], query[4 + j], second[kPasses + i]);
       }
     }
-    return tile::scattered_sums<kLanes, kSums>(x);
+    if constexpr (State::kHalves) {  // neighbours are in the next lane, distance K / 2 in this one
+      tile::share_step(first, kSums, 1);
+      tile::share_step(second, kSums, 1);
+    }
+    constexpr int kHeld = State::kHalves ? kSums / 2 : kSums;
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) first[i] += second[i];
+    return tile::scattered_sums < kLanes / 2, State::kHalves ? 2 : 1 > (first, kHeld);
   }
 
   static __device__ __forceinline__ void update(const DeltaDecodeParams& p, const HeadWalk& w,
@@ -165,20 +181,20 @@ struct DeltaDecode {
     const StepInfo info = w.info[slot];
     decay(w, slot, info, s);
     const float mine = sums(w, slot, s);
-    const float other = __shfl_xor_sync(tile::kFullWarp, mine, kLanes / 2);
-    const bool upper = in_group() >= kLanes / 2;
+    const float other = __shfl_xor_sync(tile::kFullWarp, mine, kPartner);
+    const bool readout = holds_readout();
     const int finished = finished_row(tile);
     const float d =
-        info.write_factor * w.written[slot * w.rows + finished] - (upper ? other : mine);
+        info.write_factor * w.written[slot * w.rows + finished] - (readout ? other : mine);
     float key[kLaneColumns];
     read(w, slot, Steps::kKey, key);
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
-      const float row_d = __shfl_sync(tile::kFullWarp, d, i * kCopies, kLanes);
+      const float row_d = __shfl_sync(tile::kFullWarp, d, i * kPassLanes, kLanes);
 #pragma unroll
       for (int j = 0; j < kLaneColumns; ++j) s[i][j] = fmaf(row_d, key[j], s[i][j]);
     }
-    if (upper || in_group() % kCopies != 0 || w.row0 + finished >= p.dim_v) return;
+    if (readout || !finishes() || w.row0 + finished >= p.dim_v) return;
     if (at.part + 1 == p.householder) {
       char* o = row_address(p.o, w, w.place.begin + at.token);
       o += (w.row0 + finished) * tile::bytes_of(p.o.kind);
@@ -274,7 +290,7 @@ struct DeltaDecode {
           __syncthreads();  // the stage before it has been read
           Steps::load_stage(p, w, at.step, count, loads);
         }
-        Steps::prepare_stage(p, w, at.step, count, State::halves(p), loads);
+        Steps::prepare_stage(p, w, at.step, count, loads);
         ptx::cp_async_wait<0>();
         __syncthreads();
       }

@@ -116,9 +116,8 @@ struct DeltaDecodeParams {
   EraseForm erase = EraseForm::kOne;
   WriteForm write = WriteForm::kErase;
   int beta_is_logit = 0;
-  int wide_columns = 0;  // states typed at run time: the columns of a lane as for fp32 states
-  int stage_steps = 1;   // updates whose vectors are in shared memory together
-  int tiles = 1;         // that a warp takes one after the other
+  int stage_steps = 1;  // updates whose vectors are in shared memory together
+  int tiles = 1;        // that a warp takes one after the other
 };
 
 struct CommitParams {

@@ -67,7 +67,8 @@ __device__ __forceinline__ StepPlace step_place(const DeltaDecodeParams& p, int 
   return {step, token, step - token * p.householder};
 }
 
-template <int kDimK>
+// kHalves: as the states' (state_rows.cuh).
+template <int kDimK, bool kHalves>
 struct DeltaSteps {
   static constexpr int kColumns = kDimK / 32;  // of a lane: lane, lane + 32, ..
   static constexpr int kVectors = 4;
@@ -158,13 +159,13 @@ struct DeltaSteps {
   // Lane l of a row's lanes reads the four floats at 4 l and the four at K / 2 + 4 l: where the
   // columns that a lane holds are 8 l .. 8 l + 7 (16-bit states), they are put there.
   static __device__ __forceinline__ void store(const HeadWalk& w, int slot, Vector which,
-                                               bool halves, const Columns& x) {
+                                               const Columns& x) {
     const int c = lane();
-    const int first = halves ? c : (c / 4 % 2) * (kDimK / 2) + c / 8 * 4 + c % 4;
-    const int step = halves ? 32 : 16;
+    const int first = kHalves ? c : (c / 4 % 2) * (kDimK / 2) + c / 8 * 4 + c % 4;
+    constexpr int kStep = kHalves ? 32 : 16;
     float* to = w.vectors + (slot * kVectors + which) * kDimK + first;
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) to[i * step] = x[i];
+    for (int i = 0; i < kColumns; ++i) to[i * kStep] = x[i];
   }
 
   // Decays of a token; true when one of the lane's is zero.
@@ -259,16 +260,16 @@ struct DeltaSteps {
 
   static __device__ __forceinline__ void prepare_factors(const DeltaDecodeParams& p,
                                                          const HeadWalk& w, const StepPlace& at,
-                                                         int slot, bool halves, const Loads& raw) {
+                                                         int slot, const Loads& raw) {
     Columns key, query, erased;
     widen(raw.first, p.k.kind, key);
     widen(raw.second, p.q.kind, query);
     const float kq = normalise(p, key, query);
     record_key(p, w, at.step, key);
-    store(w, slot, kKey, halves, key);
-    store(w, slot, kQuery, halves, query);
+    store(w, slot, kKey, key);
+    store(w, slot, kQuery, query);
     const float write_factor = erase_key(p, raw, key, erased);
-    store(w, slot, kErased, halves, erased);
+    store(w, slot, kErased, erased);
     if (lane() != 0) return;
     w.info[slot].kq = kq;
     w.info[slot].write_factor = write_factor;
@@ -276,13 +277,13 @@ struct DeltaSteps {
 
   static __device__ __forceinline__ void prepare_decay(const DeltaDecodeParams& p,
                                                        const HeadWalk& w, const StepPlace& at,
-                                                       int slot, bool halves, const Loads& raw) {
+                                                       int slot, const Loads& raw) {
     DecayUse use = DecayUse::kNone;
     if (at.part == 0 && p.gate.form != GateForm::kNone) {
       Columns alpha;
       const bool zero = decays(p, w, at, raw, alpha);
       use = __any_sync(tile::kFullWarp, zero ? 1 : 0) != 0 ? DecayUse::kSelect : DecayUse::kScale;
-      store(w, slot, kDecay, halves, alpha);
+      store(w, slot, kDecay, alpha);
     }
     if (at.part == 0 && p.gate.form == GateForm::kNone) {
       const Columns no_decay = {};
@@ -323,16 +324,16 @@ struct DeltaSteps {
   // and after.
   static __device__ __forceinline__ void prepare_stage(const DeltaDecodeParams& p,
                                                        const HeadWalk& w, int step0, int count,
-                                                       bool halves, StageLoads& first) {
+                                                       StageLoads& first) {
 #pragma unroll 1
     for (int task = warp(); task < 2 * count; task += warps()) {
       if (task != warp()) load_task(p, w, step0, count, task, first.task);
       const int slot = task < count ? task : task - count;
       const StepPlace at = step_place(p, step0 + slot);
       if (task < count) {
-        prepare_factors(p, w, at, slot, halves, first.task);
+        prepare_factors(p, w, at, slot, first.task);
       } else {
-        prepare_decay(p, w, at, slot, halves, first.task);
+        prepare_decay(p, w, at, slot, first.task);
       }
     }
     const int thread = static_cast<int>(threadIdx.x);

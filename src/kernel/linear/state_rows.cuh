@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lane's eight columns of a state row, in registers as they are stored, and as fp32. States of
 // one element type with 16-byte aligned rows have their own form; every other pair of types, any
-// stride and any alignment share StateTyped, which asks at run time. halves(): a lane's second four
+// stride and any alignment share StateTyped, which asks at run time. kHalves: a lane's second four
 // columns are K / 2 after its first, else next to them.
 #pragma once
 
@@ -23,9 +23,9 @@ struct LaneColumns {
   int second = 0;  // from its first to its second four
 };
 
-template <int kDimK>
-__device__ __forceinline__ LaneColumns lane_columns(bool halves, int lane, int element_bytes) {
-  if (halves) return {4 * lane * element_bytes, kDimK / 2 * element_bytes};
+template <int kDimK, bool kHalves>
+__device__ __forceinline__ LaneColumns lane_columns(int lane, int element_bytes) {
+  if constexpr (kHalves) return {4 * lane * element_bytes, kDimK / 2 * element_bytes};
   return {8 * lane * element_bytes, 4 * element_bytes};
 }
 
@@ -38,7 +38,7 @@ struct StateFp32 {
   struct Raw {
     uint4 x[2];
   };
-  static __device__ __forceinline__ bool halves(const DeltaDecodeParams&) { return true; }
+  static constexpr bool kHalves = true;
   static __device__ __forceinline__ int element_bytes(const StateRows&) { return 4; }
   static __device__ __forceinline__ Raw load(const char* at, const StateRows&, int second) {
     return {{ptx::load_128(at), ptx::load_128(at + second)}};
@@ -80,7 +80,7 @@ struct State16 {
   struct Raw {
     uint4 x;
   };
-  static __device__ __forceinline__ bool halves(const DeltaDecodeParams&) { return false; }
+  static constexpr bool kHalves = false;
   static __device__ __forceinline__ int element_bytes(const StateRows&) { return 2; }
   static __device__ __forceinline__ Raw load(const char* at, const StateRows&, int) {
     return {ptx::load_128(at)};
@@ -111,9 +111,7 @@ struct StateTyped {
   struct Raw {
     tile::Raw4 x[2];
   };
-  static __device__ __forceinline__ bool halves(const DeltaDecodeParams& p) {
-    return p.wide_columns != 0;
-  }
+  static constexpr bool kHalves = false;
   static __device__ __forceinline__ int element_bytes(const StateRows& s) {
     return tile::bytes_of(s.kind);
   }

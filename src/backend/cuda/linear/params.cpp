@@ -231,8 +231,6 @@ kernel::DeltaDecodeParams delta_decode_params(const LinearProblem& p) {
   out.erase = erase_form(p.erase);
   out.write = write_form(p.write);
   out.beta_is_logit = p.beta_is_logit ? 1 : 0;
-  const DType dtype = p.state_in.present() ? p.state_in.dtype : p.state_out.dtype;
-  out.wide_columns = dtype == DType::kFloat32 ? 1 : 0;
   return out;
 }
 
