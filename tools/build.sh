@@ -13,7 +13,8 @@ preset=$1
 shift
 
 if command -v ccache > /dev/null; then
-  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+  # Not for nvcc: it once served an object of an older header.
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache
   export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 fi
 # TILEGATE_CUDNN is for builds with CUDA; the others have no use for it.
