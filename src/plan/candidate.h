@@ -58,6 +58,9 @@ struct Launch {
 // The rejection of a kernel that serves another kind of operation: never worth a line in explain().
 inline constexpr std::string_view kOtherOperation = "it is a kernel for another operation";
 
+// The cost of a kernel that is chosen only where no other serves: above that of any real one.
+inline constexpr double kLastResortUs = 1e12;
+
 struct Candidate {
   std::string_view name;  // "cpu.flash": backend, dot, kernel
   Backend backend = Backend::kReference;

@@ -49,6 +49,11 @@ const Verdict* cheapest(std::span<const Verdict> verdicts, const Candidate* exce
   return best;
 }
 
+std::string estimate(const Verdict& verdict) {
+  if (verdict.cost_us >= kLastResortUs) return "last resort";
+  return fmt::format("{:.1f} us estimated", verdict.cost_us);
+}
+
 // Estimates come from times on one GPU; on others they keep their order, roughly.
 std::string calibration_note(const DeviceFacts& facts) {
   constexpr std::string_view kCalibrated = "NVIDIA H200";
@@ -110,11 +115,10 @@ std::string PlanData::explain() const {
   const Verdict* second = cheapest(verdicts, chosen);
   for (const Verdict& verdict : verdicts) {
     if (verdict.candidate != chosen) continue;
-    text += fmt::format("chosen: {} ({:.1f} us estimated)\n", chosen->name, verdict.cost_us);
+    text += fmt::format("chosen: {} ({})\n", chosen->name, estimate(verdict));
   }
   if (second != nullptr) {
-    text += fmt::format("runner-up: {} ({:.1f} us estimated)\n", second->candidate->name,
-                        second->cost_us);
+    text += fmt::format("runner-up: {} ({})\n", second->candidate->name, estimate(*second));
   }
   for (const Verdict& verdict : verdicts) {
     if (verdict.rejection.empty()) continue;

@@ -19,6 +19,7 @@ std::optional<std::string> is_for_another(const Operation&, const DeviceFacts&) 
 }
 double cheap(const Operation&, const DeviceFacts&) { return 1.0; }
 double dear(const Operation&, const DeviceFacts&) { return 1000.0; }
+double last(const Operation&, const DeviceFacts&) { return kLastResortUs; }
 Schedule plain(const Operation&, const DeviceFacts&) {
   return {.workspace_bytes = 512, .note = "in one piece"};
 }
@@ -70,6 +71,16 @@ TEST(Planner, ExplainsEveryRejection) {
   EXPECT_NE(text.find("workspace: 512 bytes"), std::string::npos) << text;
   EXPECT_NE(text.find("bits: pinned"), std::string::npos) << text;
   EXPECT_NE(plan_of({&kTwin}).value()->explain().find("bits: shape-dependent"), std::string::npos);
+}
+
+TEST(Planner, PrintsNoTimeForALastResort) {
+  constexpr Candidate kLast = {"reference.last", Backend::kReference, accepts, last, plain,
+                               nothing};
+  const std::string second = plan_of({&kLast, &kCheap}).value()->explain();
+  EXPECT_NE(second.find("chosen: cpu.cheap (1.0 us estimated)\n"), std::string::npos) << second;
+  EXPECT_NE(second.find("runner-up: reference.last (last resort)\n"), std::string::npos) << second;
+  const std::string only = plan_of({&kLast}).value()->explain();
+  EXPECT_NE(only.find("chosen: reference.last (last resort)\n"), std::string::npos) << only;
 }
 
 TEST(Planner, IsDeterministic) {
