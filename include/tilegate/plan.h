@@ -45,7 +45,9 @@ Result<Problem> describe(DeltaRule rule, const DeltaRuleArgs& args,
                          const DeltaRuleOptions& options = {});
 Result<Problem> describe(const CommitArgs& args, const CommitOptions& options = {});
 
-// Scratch memory on the context's device, 256-byte aligned. It need not be cleared.
+inline constexpr std::size_t kWorkspaceAlignment = 256;  // bytes
+
+// Scratch memory on the context's device, aligned to kWorkspaceAlignment. It need not be cleared.
 struct Workspace {
   void* data = nullptr;
   std::size_t bytes = 0;

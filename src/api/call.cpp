@@ -12,8 +12,6 @@
 namespace tilegate {
 namespace {
 
-constexpr std::uintptr_t kWorkspaceAlignment = 256;
-
 Result<Problem> make_problem(const CallArgs& args, CallOptions options, DeltaRule rule) {
   Result<Operation> op = normalise(args, options, rule);
   if (!op.ok()) return op.status();

@@ -10,20 +10,15 @@
 #endif
 
 namespace tilegate {
-namespace {
-
-constexpr std::size_t kAlignment = 256;
-
-}  // namespace
-
 Result<OwnedWorkspace> OwnedWorkspace::allocate(std::size_t bytes, Device device, void* stream) {
   OwnedWorkspace owned;
   if (bytes == 0) return owned;
   owned.device_ = device;
   owned.stream_ = stream;
-  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t rounded =
+      (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
   void* data = nullptr;
-  if (device.type == DeviceType::kCpu) data = std::aligned_alloc(kAlignment, rounded);
+  if (device.type == DeviceType::kCpu) data = std::aligned_alloc(kWorkspaceAlignment, rounded);
 #ifdef TILEGATE_HAVE_CUDA
   if (device.type == DeviceType::kCuda) data = cuda_allocate_async(rounded, stream);
 #endif

@@ -28,16 +28,16 @@ std::optional<std::string> general_rejection(const Candidate& candidate, const P
   return std::nullopt;
 }
 
-Verdict judge(const Candidate& candidate, const ProblemData& problem, const DeviceFacts& facts) {
-  Verdict verdict{&candidate, {}, 0.0};
-  std::optional<std::string> reason = general_rejection(candidate, problem, facts);
-  if (!reason) reason = candidate.reject(problem.op, facts);
-  if (reason) {
-    verdict.rejection = *reason;
-    return verdict;
-  }
-  verdict.cost_us = candidate.cost_us(problem.op, facts);
-  return verdict;
+// Nullopt for a kernel of another operation, which nobody wants to read about. Otherwise a general
+// reason goes before the kernel's own.
+std::optional<Verdict> judge(const Candidate& candidate, const ProblemData& problem,
+                             const DeviceFacts& facts) {
+  std::optional<std::string> own = candidate.reject(problem.op, facts);
+  if (own == kOtherOperation) return std::nullopt;
+  std::optional<std::string> general = general_rejection(candidate, problem, facts);
+  if (general) return Verdict{&candidate, *std::move(general), 0.0};
+  if (own) return Verdict{&candidate, *std::move(own), 0.0};
+  return Verdict{&candidate, {}, candidate.cost_us(problem.op, facts)};
 }
 
 const Verdict* cheapest(std::span<const Verdict> verdicts, const Candidate* except) {
@@ -99,8 +99,8 @@ Result<std::shared_ptr<const PlanData>> make_plan(std::shared_ptr<const ProblemD
   auto plan = std::make_shared<PlanData>();
   plan->facts = facts;
   for (const Candidate* candidate : candidates) {
-    if (candidate->reject(problem->op, facts) == kOtherOperation) continue;
-    plan->verdicts.push_back(judge(*candidate, *problem, facts));
+    std::optional<Verdict> verdict = judge(*candidate, *problem, facts);
+    if (verdict) plan->verdicts.push_back(*std::move(verdict));
   }
   const Verdict* best = cheapest(plan->verdicts, nullptr);
   if (best == nullptr) return no_candidate(*problem, plan->verdicts);

@@ -131,6 +131,16 @@ Status Law::attempt(Call& call, int threads) {
   return run_plan(*plan, call, threads);
 }
 
+void Law::expect_invalid(Call& call, const std::vector<std::string>& words) {
+  const tilegate::Status status = attempt(call);
+  EXPECT_EQ(status.code(), tilegate::StatusCode::kInvalidArgument) << status.to_string();
+  for (const std::string& word : words) {
+    EXPECT_NE(status.message().find(word), std::string::npos)
+        << "\"" << status.message() << "\" must contain \"" << word << "\"";
+  }
+  EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
+}
+
 bool Law::run(Call& call, int threads) {
   const Status status = attempt(call, threads);
   if (status.ok()) {

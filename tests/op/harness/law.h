@@ -38,6 +38,8 @@ class Law : public ::testing::TestWithParam<UnderTest> {
   bool run(Call& call, int threads = 0);
   // The call's status, whatever it is.
   tilegate::Status attempt(Call& call, int threads = 0);
+  // The call is malformed: one line that contains the argument, the value wanted and the one given.
+  void expect_invalid(Call& call, const std::vector<std::string>& words);
   // describe + plan for the backend under test. Null after recording a rejection or failure.
   std::shared_ptr<tilegate::Plan> make_plan(Call& call, int threads = 0);
   // Runs a plan that exists already.

@@ -11,19 +11,9 @@ namespace {
 
 using tilegate::DeltaRule;
 using tilegate::DType;
-using tilegate::StatusCode;
 
 class DeltaRefusals : public DeltaLaw {
  protected:
-  void expect_invalid(Call& call, const std::vector<std::string>& words) {
-    const tilegate::Status status = attempt(call);
-    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.to_string();
-    for (const std::string& word : words) {
-      EXPECT_NE(status.message().find(word), std::string::npos)
-          << "\"" << status.message() << "\" must contain \"" << word << "\"";
-    }
-    EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
-  }
   static DeltaCall call_of(DeltaRule rule) {
     DeltaShape shape;
     shape.rule = rule;

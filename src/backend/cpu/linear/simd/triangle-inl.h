@@ -56,19 +56,25 @@ inline HWY_NOINLINE void multiply_block(const float* HWY_RESTRICT reads,
   for (int i = 0; i < kBlock; ++i) store(row[i], out + i * out_pitch);
 }
 
+// The product of 16 rows of a triangle with the `first` rows of Y before its diagonal block, added
+// to `rows` of a panel.
+inline Gemm earlier_blocks(const float* triangle, std::int64_t first, const float* y, float* rows) {
+  return {.a = triangle,
+          .lda = kChunk,
+          .b = y,
+          .ldb = kPanel,
+          .c_in = rows,
+          .c = rows,
+          .ldc = kPanel,
+          .depth = first};
+}
+
 // Y <- inv(I + L) Y for one panel [blocks * 16][kPanel].
 inline HWY_NOINLINE void solve_panel(const float* lower, std::int64_t blocks, float* y) {
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t first = b * kBlock;
     float* rows = y + first * kPanel;
-    const Gemm earlier = {.a = lower + first * kChunk,
-                          .lda = kChunk,
-                          .b = y,
-                          .ldb = kPanel,
-                          .c_in = rows,
-                          .c = rows,
-                          .ldc = kPanel,
-                          .depth = first};
+    const Gemm earlier = earlier_blocks(lower + first * kChunk, first, y, rows);
     if (b > 0) gemm<Init::kLoad, Sign::kMinus, 2>(earlier, kBlock);
     const float* diagonal = lower + first * kChunk + first;
     solve_block(diagonal, rows, kPanel);
@@ -82,14 +88,7 @@ inline HWY_NOINLINE void multiply_panel(const float* reads, std::int64_t blocks,
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t first = b * kBlock;
     float* rows = out + first * kPanel;
-    const Gemm earlier = {.a = reads + first * kChunk,
-                          .lda = kChunk,
-                          .b = y,
-                          .ldb = kPanel,
-                          .c_in = rows,
-                          .c = rows,
-                          .ldc = kPanel,
-                          .depth = first};
+    const Gemm earlier = earlier_blocks(reads + first * kChunk, first, y, rows);
     if (b > 0) gemm<Init::kLoad, Sign::kPlus, 2>(earlier, kBlock);
     const float* diagonal = reads + first * kChunk + first;
     multiply_block(diagonal, y + first * kPanel, kPanel, rows, kPanel);
