@@ -32,7 +32,11 @@ void cuda_free(int device, void* data) {
 
 Status cuda_copy(int device, void* destination, const void* source, std::size_t bytes) {
   TILEGATE_RETURN_IF_ERROR(select(device));
-  return cuda_status(cudaMemcpy(destination, source, bytes, cudaMemcpyDefault), "copying memory");
+  TILEGATE_RETURN_IF_ERROR(
+      cuda_status(cudaMemcpy(destination, source, bytes, cudaMemcpyDefault), "copying memory"));
+  // A copy from pageable memory may return before its bytes have arrived, and streams that do not
+  // follow the default one would not wait for them.
+  return cuda_status(cudaStreamSynchronize(nullptr), "copying memory");
 }
 
 Status cuda_fill(int device, void* destination, int byte, std::size_t bytes) {
