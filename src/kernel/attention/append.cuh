@@ -19,12 +19,10 @@ __global__ void __launch_bounds__(256) append_kernel(const __grid_constant__ App
     const std::int64_t column = chunk * static_cast<std::int64_t>(sizeof(Word));
     const Word word = __ldg(reinterpret_cast<const Word*>(side.tokens + token * side.token +
                                                           head * side.token_head + column));
-    const int position = __ldg(p.positions.data + token * p.positions.stride);
+    const int position = load_index(p.positions, token);
     if (position < 0) return;
     int request = 0;
-    if (p.batch_indices.data != nullptr) {
-      request = __ldg(p.batch_indices.data + token * p.batch_indices.stride);
-    }
+    if (p.batch_indices.data != nullptr) request = load_index(p.batch_indices, token);
     const KeyPlace place = place_of(p.table, position);
     const int page = page_at(p.table, first_page(p.table, request), place.ordinal);
     *reinterpret_cast<Word*>(side.cache + page * side.page + place.slot * side.slot +

@@ -113,7 +113,7 @@ class DecodeLoader {
                                              : lane < kKeys && (visible >> lane & 1u) != 0;
     if (asks) {
       ptx::cp_async_4(ptx::shared_address(&entry.page[lane]),
-                      pages_ + place.ordinal * p.table.pages.stride, 4);
+                      entry_at(pages_, p.table.pages, place.ordinal), 4);
     }
   }
 

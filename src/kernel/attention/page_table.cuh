@@ -6,8 +6,14 @@
 
 namespace tilegate::kernel {
 
-__device__ __forceinline__ int load_index(const IndexArray& array, int i) {
-  return __ldg(array.data + i * array.stride);
+// Address of the entry `i` steps after `first`: its lower half, whatever its width.
+__device__ __forceinline__ const int* entry_at(const void* first, const IndexArray& array,
+                                               std::int64_t i) {
+  return reinterpret_cast<const int*>(static_cast<const char*>(first) + i * array.step);
+}
+
+__device__ __forceinline__ int load_index(const IndexArray& array, std::int64_t i) {
+  return __ldg(entry_at(array.data, array, i));
 }
 
 // Keys of request b; a CSR request without pages has none.
@@ -21,13 +27,16 @@ __device__ __forceinline__ int request_length(const PageTableParams& table, int 
 
 // Where the pages of request b begin, for page_at.
 __device__ __forceinline__ const int* first_page(const PageTableParams& table, int b) {
-  if (table.lengths.data != nullptr) return table.pages.data + b * table.row_stride;
-  return table.pages.data + load_index(table.indptr, b) * table.pages.stride;
+  if (table.lengths.data != nullptr) {
+    const char* rows = static_cast<const char*>(table.pages.data);
+    return reinterpret_cast<const int*>(rows + b * table.row_bytes);
+  }
+  return entry_at(table.pages.data, table.pages, load_index(table.indptr, b));
 }
 
 __device__ __forceinline__ int page_at(const PageTableParams& table, const int* first,
                                        int ordinal) {
-  return __ldg(first + ordinal * table.pages.stride);
+  return __ldg(entry_at(first, table.pages, ordinal));
 }
 
 // Where a key lies: ordinal of its page in the request, and slot in the page.

@@ -3,27 +3,25 @@
 //
 // Kernels read only the lower 32 bits of an entry: lengths and page numbers stay below 2^31, since
 // that many pages of even one key do not fit on a device. So both widths are one load, and only the
-// stride tells them apart. Offsets made from entries are 64-bit.
+// step tells them apart. Offsets made from entries are 64-bit.
 #pragma once
 
 #include <cstdint>
 
+#include "kernel/tile/element_params.h"
+
 namespace tilegate::kernel {
 
-// A rank-1 index array. `data` is null when the array is absent.
-struct IndexArray {
-  const int* data = nullptr;
-  std::int64_t stride = 1;  // in 32-bit words
-};
+using tile::IndexArray;
 
-// Keys of request b:  dense: lengths[b]; CSR: from indptr and last_page_len.
-// Page of its n-th page: pages[row_stride * b + n] (dense) or pages[indptr[b] + n] (CSR).
+// Keys of request b: lengths[b] (dense), or from indptr and last_page_len (CSR). Its n-th page is
+// entry n of row b (dense) or entry indptr[b] + n (CSR) of pages.
 struct PageTableParams {
-  IndexArray pages;             // block_tables or kv_indices; stride along a request's pages
-  std::int64_t row_stride = 0;  // dense: 32-bit words between requests
-  IndexArray lengths;           // dense: kv_lens [batch]; absent: CSR
-  IndexArray indptr;            // CSR: [batch + 1]
-  IndexArray last_page_len;     // CSR: [batch]
+  IndexArray pages;            // block_tables or kv_indices; stride along a request's pages
+  std::int64_t row_bytes = 0;  // dense: between requests
+  IndexArray lengths;          // dense: kv_lens [batch]; absent: CSR
+  IndexArray indptr;           // CSR: [batch + 1]
+  IndexArray last_page_len;    // CSR: [batch]
   int page_size = 1;
   int page_shift = -1;  // log2(page_size) when that is whole, else -1
 };

@@ -24,8 +24,7 @@ struct SequencePlace {
 
 // Row i, column t of state_slots; < 0: none.
 __device__ __forceinline__ std::int64_t slot_at(const SequenceParams& p, int seq, std::int64_t t) {
-  const std::uint64_t skipped = std::uint64_t(seq) * static_cast<std::uint64_t>(p.slots_row);
-  return tile::load_index(p.state_slots, static_cast<std::uint32_t>(t), skipped);
+  return tile::load_index(p.state_slots, static_cast<int>(t), seq * p.slots_row);
 }
 
 __device__ __forceinline__ std::int64_t read_row_of(const SequenceParams& p, int seq,
@@ -104,7 +103,7 @@ __device__ __forceinline__ std::int64_t checkpoint_row(const CheckpointParams& p
   const int number = tokens / p.every - (p.before != 0 ? 0 : 1);
   if (number < 0 || (p.before != 0 && tokens >= place.len)) return kNoRow;
   std::int64_t row = tile::load_index(p.starts, place.seq) + number;
-  if (p.rows.data != nullptr) row = tile::load_index(p.rows, row);
+  if (p.rows.data != nullptr) row = tile::load_index(p.rows, static_cast<int>(row));
   return row < 0 ? kNoRow : row;
 }
 

@@ -17,9 +17,9 @@ struct RawIndex {
 
 // Entry i of an array that begins `skipped` bytes later. Without a branch on the type: the low word
 // is there in both.
-__device__ __forceinline__ RawIndex load_raw_index(const IndexArray& array, std::uint32_t i,
-                                                   std::uint64_t skipped = 0) {
-  const char* at = static_cast<const char*>(array.data) + (skipped + std::uint64_t{i} * array.step);
+__device__ __forceinline__ RawIndex load_raw_index(const IndexArray& array, int i,
+                                                   std::int64_t skipped = 0) {
+  const char* at = static_cast<const char*>(array.data) + (skipped + std::int64_t{i} * array.step);
   RawIndex raw;
   raw.low = reinterpret_cast<const std::uint32_t*>(at)[0];
   if (array.is_int64 != 0) raw.high = reinterpret_cast<const std::uint32_t*>(at)[1];
@@ -32,8 +32,8 @@ __device__ __forceinline__ std::int64_t index_of(const IndexArray& array, const 
   return array.is_int64 != 0 ? wide : narrow;
 }
 
-__device__ __forceinline__ std::int64_t load_index(const IndexArray& array, std::uint32_t i,
-                                                   std::uint64_t skipped = 0) {
+__device__ __forceinline__ std::int64_t load_index(const IndexArray& array, int i,
+                                                   std::int64_t skipped = 0) {
   return index_of(array, load_raw_index(array, i, skipped));
 }
 

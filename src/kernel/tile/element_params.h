@@ -11,7 +11,7 @@ enum class ElementKind : int { kFp32, kBf16, kFp16 };
 // A rank-1 array of int32 or int64. `data` is null when the array is absent.
 struct IndexArray {
   const void* data = nullptr;
-  std::uint32_t step = 0;  // bytes between entries
+  std::int32_t step = 0;  // bytes between entries
   int is_int64 = 0;
 };
 

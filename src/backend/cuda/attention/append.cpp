@@ -31,8 +31,11 @@ kernel::AppendSide side_of(const TensorView& tokens, const TensorView& cache,
 }  // namespace
 
 std::optional<std::string> append_reject(const Operation& op, const DeviceFacts&) {
-  if (!std::holds_alternative<AppendProblem>(op)) return std::string(kOtherOperation);
-  return std::nullopt;
+  const auto* p = std::get_if<AppendProblem>(&op);
+  if (p == nullptr) return std::string(kOtherOperation);
+  if (auto reason = index_rejection("batch_indices", p->batch_indices)) return reason;
+  if (auto reason = index_rejection("positions", p->positions)) return reason;
+  return page_table_rejection(*p);
 }
 
 double append_cost_us(const Operation& op, const DeviceFacts& facts) {

@@ -162,7 +162,8 @@ std::optional<std::string> layout_rejection(const AttentionProblem& p) {
   if (auto reason = stride_rejection("k_cache", p.k, kCopyElements)) return reason;
   if (auto reason = stride_rejection("v_cache", p.v, kCopyElements)) return reason;
   if (auto reason = stride_rejection("q", p.q, 2)) return reason;
-  return stride_rejection("o", p.o, 2);
+  if (auto reason = stride_rejection("o", p.o, 2)) return reason;
+  return page_table_rejection(p);
 }
 
 }  // namespace

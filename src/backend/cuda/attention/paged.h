@@ -7,21 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "backend/cuda/index.h"
 #include "core/message.h"
 #include "kernel/attention/page_table_params.h"
 #include "tilegate/tensor.h"
 
 namespace tilegate {
-
-inline std::int64_t words_per_index(const TensorView& view) {
-  return size_of(view.dtype) / size_of(DType::kInt32);
-}
-
-inline kernel::IndexArray index_array(const TensorView& view, int dim = 0) {
-  if (!view.present()) return {};
-  // Little-endian: the lower half of an int64 comes first.
-  return {static_cast<const int*>(view.data), view.strides[dim] * words_per_index(view)};
-}
 
 // Problem: AttentionProblem or AppendProblem.
 template <class Problem>
@@ -29,7 +20,7 @@ kernel::PageTableParams page_table_params(const Problem& p) {
   kernel::PageTableParams table;
   if (p.block_tables.present()) {
     table.pages = index_array(p.block_tables, 1);
-    table.row_stride = p.block_tables.strides[0] * words_per_index(p.block_tables);
+    table.row_bytes = index_step(p.block_tables, 0);
     table.lengths = index_array(p.kv_lens);
   } else {
     table.pages = index_array(p.kv_indices);
@@ -40,6 +31,15 @@ kernel::PageTableParams page_table_params(const Problem& p) {
   table.page_size = static_cast<int>(p.page_size);
   table.page_shift = std::has_single_bit(page_size) ? std::countr_zero(page_size) : -1;
   return table;
+}
+
+template <class Problem>
+std::optional<std::string> page_table_rejection(const Problem& p) {
+  if (auto reason = index_rejection("block_tables", p.block_tables, 1)) return reason;
+  if (auto reason = index_rejection("kv_lens", p.kv_lens)) return reason;
+  if (auto reason = index_rejection("kv_indices", p.kv_indices)) return reason;
+  if (auto reason = index_rejection("kv_indptr", p.kv_indptr)) return reason;
+  return index_rejection("kv_last_page_len", p.kv_last_page_len);
 }
 
 // Stride of a dimension, 0 where it is never stepped along.

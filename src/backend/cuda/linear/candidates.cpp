@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/index.h"
 #include "backend/cuda/linear/params.h"
 #include "backend/cuda/linear/tiles.h"
 
@@ -51,6 +52,17 @@ Reason reject_strides(const LinearProblem& p) {
                          limit, view->strides[i], i);
     }
   }
+  const std::pair<const char*, const TensorView*> indices[] = {
+      {"cu_seqlens", &p.cu_seqlens},
+      {"state_indices", &p.read_index},
+      {"output_state_indices", &p.write_index},
+      {"num_accepted_tokens", &p.num_accepted},
+      {"checkpoint_cu_starts", &p.checkpoint_starts},
+      {"checkpoint_state_indices", &p.checkpoint_rows}};
+  for (const auto& [name, view] : indices) {
+    if (Reason reason = index_rejection(name, *view)) return reason;
+  }
+  if (Reason reason = index_rejection("state_slots", p.state_slots, 1)) return reason;
   if (p.tokens <= kMaxInt / p.householder) return std::nullopt;
   return fmt::format("q must have at most {} tokens, got {}", kMaxInt / p.householder, p.tokens);
 }
@@ -91,6 +103,8 @@ Reason reject_commit(const Operation& op, const DeviceFacts&) {
     return fmt::format("K must be a multiple of {} and at most {}, got {}", kernel::kLaneColumns,
                        kMaxColumns, p->dim_k);
   }
+  if (Reason reason = index_rejection("state_indices", p->index)) return reason;
+  if (Reason reason = index_rejection("accepted", p->accepted)) return reason;
   return reject_counts(p->num_seqs, p->heads_o, p->dim_v);
 }
 

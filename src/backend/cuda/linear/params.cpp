@@ -2,11 +2,12 @@
 // Views to kernel parameters, field by field. Nothing here depends on lengths or index values.
 #include "backend/cuda/linear/params.h"
 
+#include "backend/cuda/index.h"
+
 namespace tilegate {
 namespace {
 
 using kernel::ElementKind;
-using kernel::IndexArray;
 
 constexpr std::int64_t kVectorBytes = 16;
 
@@ -48,12 +49,6 @@ kernel::HeadMap head_map(std::int64_t heads, std::int64_t heads_o) {
   const auto group = static_cast<std::uint64_t>(heads_o / heads);
   if (group == 1) return {};
   return {static_cast<std::uint32_t>(((std::uint64_t{1} << 32) + group - 1) / group)};
-}
-
-IndexArray index_array(const TensorView& view, int dim = 0) {
-  if (!view.present()) return {};
-  const auto step = static_cast<std::uint32_t>(view.strides[dim] * size_of(view.dtype));
-  return {view.data, step, view.dtype == DType::kInt64 ? 1 : 0};
 }
 
 // Within 32 bits: the candidate rejects others.
