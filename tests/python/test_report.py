@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import sys
 import pytest
 
 from tilegate import __main__ as program
-from tilegate._report import page, read
+from tilegate._report import page, read, tables
 
 
 def entry(backend, median, **changes):
@@ -86,6 +87,46 @@ def test_page_is_self_contained_and_escaped(write):
     assert "off: absent" in text
     assert '<td class="good">0.500</td>' in text  # 2 ms of ours over 4 ms of the best peer
     assert not re.search(r'(src|href)="(?!#)', text.replace('xlink:href="#', "#"))
+
+
+def test_tables_compare_with_peers_and_goals(write):
+    document = copy.deepcopy(DOCUMENT)
+    document["results"].insert(1, entry("cuda", 1.6))
+    lines = tables([read(write(document))]).splitlines()
+    head = ("| shape | auto | cuda | one.a | one.b | ratio | goal | to goal | auto is "
+            "| auto / best |")
+    assert lines[lines.index(head) + 2] == (
+        "| decode B1 Q1 KV8192 32/8 D128 bfloat16 | 2000.0 | 1600.0 | 4000.0 | 5000.0 | 0.400"
+        " | 2000.0 | 0.800 | cuda.decode | 1.250 |"
+    )
+    assert "- Peer two: off: absent." in lines
+    assert "- cudnn, rows 1: no & never" in lines
+
+
+def test_tables_of_a_recorded_run(tmp_path):
+    recorded = pathlib.Path(__file__).parents[1] / "data" / "bench_small.json"
+    output = tmp_path / "tables.md"
+    assert program.main(["report", str(recorded), "-o", str(output)]) == 0
+    lines = output.read_text().splitlines()
+    first = lines.index("### prefill, wall, warm") + 4
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[first:first + 2]]
+    entries = json.loads(recorded.read_text())["results"]
+    for (name, auto, cpu, reference, peer, ratio, chosen, over), batch in zip(
+        cells, (1, 2), strict=True
+    ):
+        assert name == f"prefill B{batch} Q32 KV64 4/2 D128 bfloat16"
+        fastest = {
+            backend: min(e["median_ms"] for e in entries
+                         if e["name"] == name and e["backend"] == backend)
+            for backend in ("auto", "cpu", "reference", "torch.sdpa")
+        }
+        for shown, backend in ((auto, "auto"), (cpu, "cpu"), (reference, "reference"),
+                               (peer, "torch.sdpa")):
+            assert float(shown) == pytest.approx(1e3 * fastest[backend], rel=1e-3)
+        ours = min(fastest["auto"], fastest["cpu"])
+        assert float(ratio) == pytest.approx(ours / fastest["torch.sdpa"], abs=5e-4)
+        assert chosen == "cpu.flash"
+        assert float(over) == pytest.approx(fastest["auto"] / fastest["cpu"], abs=5e-4)
 
 
 def test_unreadable_files_are_a_sentence_and_2(write, tmp_path, capsys):
