@@ -5,8 +5,8 @@
 #   tools/build.sh PRESET [TARGET...]
 #
 # TILEGATE_CUDNN=ON insists on the cuDNN backend and may use the headers that tools/bootstrap.sh
-# unpacked for it. Without targets everything is built. A compiler cache is used where ccache is installed, across
-# checkouts too.
+# unpacked for it; TILEGATE_PYTHON=ON insists on the Python module. Without targets everything is
+# built. A compiler cache is used where ccache is installed, across checkouts too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=$1
@@ -19,7 +19,10 @@ if command -v ccache > /dev/null; then
 fi
 # TILEGATE_CUDNN is for builds with CUDA; the others have no use for it.
 case "$preset" in
-  release | sm90 | fatbin) cmake --preset "$preset" -DTILEGATE_CUDNN="${TILEGATE_CUDNN:-AUTO}" ;;
+  release | sm90 | fatbin)
+    cmake --preset "$preset" -DTILEGATE_CUDNN="${TILEGATE_CUDNN:-AUTO}" \
+      -DTILEGATE_PYTHON="${TILEGATE_PYTHON:-AUTO}"
+    ;;
   *) cmake --preset "$preset" ;;
 esac
 cmake --build "build/$preset" --parallel "$(nproc)" ${1:+--target "$@"}

@@ -6,8 +6,10 @@
 #   FOLDER/gpu_test.sh [SUMMARY]
 #
 # Stages: kernels (launched directly), laws (every law on cuda and cudnn), cases (every case file on
-# cuda and cudnn: it must pass, or be rejected with a reason), and compute-sanitizer's memcheck,
-# racecheck and synccheck over small calls of every kernel where that program is found.
+# cuda and cudnn: it must pass, or be rejected with a reason), python (the package with the arrays
+# of every framework that is there), call-cost (what Python adds to a call: a table), and
+# compute-sanitizer's memcheck, racecheck and synccheck over small calls of every kernel where that
+# program is found.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 summary=${1:-$here/summary.txt}
@@ -31,13 +33,13 @@ stage() {
   fi
   failed=$((failed + 1))
   say "$(printf '%-12s FAILED  %4d s  %s' "$name" $((SECONDS - start)) "$(short "$log")")"
-  grep -aE '^\[  FAILED  \]|^miss|^error|ERROR SUMMARY|Failure|========= [A-Z]' "$log" |
+  grep -aE '^\[  FAILED  \]|^FAILED|^ERROR|^E  |^miss|^error|ERROR SUMMARY|Failure|========= [A-Z]' "$log" |
     cut -c 1-300 | head -n 60 | tee -a "$summary"
   tail -n 15 "$log" | cut -c 1-300 | tee -a "$summary"
 }
 
 short() {
-  grep -aE '\[  PASSED  \]|\[  SKIPPED \] [0-9]|cases:|ERROR SUMMARY' "$1" | tr -s ' ' |
+  grep -aE '\[  PASSED  \]|\[  SKIPPED \] [0-9]|cases:|ERROR SUMMARY|[0-9] passed' "$1" | tr -s ' ' |
     tr '\n' ' ' | cut -c 1-150
 }
 
@@ -57,13 +59,27 @@ cases() {
   [ "$missed" -eq 0 ] && [ "$ok" -gt 0 ]
 }
 
+# jax keeps most of a GPU's memory for itself unless told otherwise.
+python_package() {
+  XLA_PYTHON_CLIENT_PREALLOCATE=false PYTHONPATH=$here/python${PYTHONPATH:+:$PYTHONPATH} \
+    TILEGATE_PROGRAM=$here/tilegate python3 -B "$@"
+}
+
+# Runs a stage of Python and shows the lines of its log that match a pattern.
+python_stage() {
+  local name=$1 limit=$2 pattern=$3
+  shift 3
+  stage "$name" "$limit" bash -c 'python_package "$@"' python_package "$@"
+  grep -aE "$pattern" "$logs/$name.log" | cut -c 1-200 | tee -a "$summary"
+}
+
 sanitize() {
   compute-sanitizer --tool "$1" --error-exitcode 9 "$here/gpu_tests" --gtest_filter="$small"
 }
 
 : > "$summary"
 export here small
-export -f cases sanitize
+export -f cases python_package sanitize
 say "date    $(date -u +%Y-%m-%dT%H:%MZ)"
 say "machine $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>&1 | head -n 1)"
 say "build   $("$here/tilegate" info 2>&1 | tr '\n' ';' | tr -s ' ' | cut -c 1-400)"
@@ -71,6 +87,8 @@ stage kernels 150 "$here/gpu_tests"
 stage laws 200 "$here/op_tests" --gtest_filter='*/cuda:*/cudnn'
 stage cases-cuda 60 bash -c 'cases cuda'
 stage cases-cudnn 90 bash -c 'cases cudnn'
+python_stage python 120 '^SKIPPED' -m pytest -q -rfEs -p no:cacheprovider "$here/python_tests"
+python_stage call-cost 60 . "$here/call_cost.py" "$here/call_cost" cuda
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck synccheck; do stage "$tool" 120 bash -c "sanitize $tool"; done
 else

@@ -33,16 +33,6 @@ void raise_if_error(const Status& status) {
   throw ffi::Error(exception_of(status.code()), status.message(), "");
 }
 
-Backend backend_from(const std::string& name) {
-  if (name == "auto") return Backend::kAuto;
-  if (name == "reference") return Backend::kReference;
-  if (name == "cpu") return Backend::kCpu;
-  if (name == "cuda") return Backend::kCuda;
-  if (name == "cudnn") return Backend::kCudnn;
-  throw ffi::Error("ValueError",
-                   "backend must be auto, reference, cpu, cuda or cudnn, got \"" + name + "\"", "");
-}
-
 TensorView ArgumentReader::tensor() {
   const ffi::AnyView arg = args_[next_++];
   if (arg == nullptr) return {};

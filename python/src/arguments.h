@@ -6,11 +6,8 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
-#include <tvm/ffi/optional.h>
-#include <tvm/ffi/string.h>
 
-#include <optional>
-#include <string>
+#include <type_traits>
 
 #include "tilegate/dlpack.h"
 #include "tilegate/tilegate.h"
@@ -22,9 +19,6 @@ namespace ffi = tvm::ffi;
 // Throws the Python exception that belongs to a status.
 void raise_if_error(const Status& status);
 
-// Throws ValueError when the name is none of the backends.
-Backend backend_from(const std::string& name);
-
 class ArgumentReader {
  public:
   explicit ArgumentReader(ffi::PackedArgs args) : args_(args) {}
@@ -35,24 +29,18 @@ class ArgumentReader {
   void tensors(Args& into, TensorView Args::*const (&fields)[N]) {
     for (TensorView Args::*field : fields) into.*field = tensor();
   }
-  std::int64_t integer() { return args_[next_++].cast<std::int64_t>(); }
-  bool flag() { return args_[next_++].cast<bool>(); }
-  double real() { return args_[next_++].cast<double>(); }
-  std::string text() { return std::string(args_[next_++].cast<ffi::String>()); }
-  std::optional<double> optional_real() {
-    const ffi::AnyView arg = args_[next_++];
-    if (arg == nullptr) return std::nullopt;
-    return arg.cast<double>();
-  }
-  std::optional<bool> optional_flag() {
-    const ffi::AnyView arg = args_[next_++];
-    if (arg == nullptr) return std::nullopt;
-    return arg.cast<bool>();
-  }
+  // Numbers, flags and objects as they are; an enumeration by number: its order is the order of the
+  // names in Python.
   template <class T>
   T value() {
-    return args_[next_++].cast<T>();
+    const ffi::AnyView arg = args_[next_++];
+    if constexpr (std::is_enum_v<T>) {
+      return static_cast<T>(arg.cast<std::int64_t>());
+    } else {
+      return arg.cast<T>();
+    }
   }
+  bool done() const { return next_ == args_.size(); }
 
  private:
   ffi::PackedArgs args_;

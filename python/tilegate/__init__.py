@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilegate: attention and delta-rule kernels, ahead-of-time built, for CPUs and NVIDIA GPUs."""
 
-from ._calls import explain
 from ._library import backends, get_num_threads, set_num_threads, version
 from .attention import (
     append_paged_kv,
@@ -19,10 +18,12 @@ from .linear import (
     gated_delta_rule_decode_pretranspose,
     recurrent_kda,
 )
+from .planning import Plan, explain, plan
 
 __version__ = version()
 
 __all__ = [
+    "Plan",
     "append_paged_kv",
     "backends",
     "batch_decode_paged",
@@ -37,6 +38,7 @@ __all__ = [
     "gated_delta_rule_decode_pretranspose",
     "get_num_threads",
     "merge_states",
+    "plan",
     "recurrent_kda",
     "set_num_threads",
     "version",

@@ -7,6 +7,7 @@ type, so none of them is imported unless the caller already did.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 
@@ -34,10 +35,14 @@ def framework_of(array, name: str = "arrays") -> str:
 
 
 def device_of(array) -> tuple[str, int]:
-    """("cpu" | "cuda", index)."""
+    """("cpu" | "cuda", index). Raises ValueError for any other device."""
     framework = framework_of(array)
     if framework == "torch":
-        return array.device.type, array.device.index or 0
+        if array.is_cuda:
+            return "cuda", array.get_device()
+        if not array.is_cpu:
+            raise ValueError(f"arrays must be on a CPU or a CUDA GPU, got {array.device}")
+        return "cpu", 0
     if framework == "cupy":
         return "cuda", array.device.id
     if framework == "jax":
@@ -63,20 +68,27 @@ def name_of_dtype(dtype) -> str:
     return known
 
 
-def full_like(array, shape, dtype: str, value: float):
-    """A new array of array's framework and device. A jax array is written before it is seen."""
+def full_like(array, shape, dtype: str, value: float | None):
+    """A new array of array's framework and device; without a value its elements are not written.
+
+    A jax array is written in any case, and before it is seen.
+    """
     framework = framework_of(array)
     if framework == "torch":
-        torch = sys.modules["torch"]
-        return torch.full(tuple(shape), value, dtype=getattr(torch, dtype), device=array.device)
+        dtype = getattr(sys.modules["torch"], dtype)
+        if value is None:
+            return array.new_empty(shape, dtype=dtype)
+        return array.new_full(shape, value, dtype=dtype)
     if framework == "jax":
         jax = sys.modules["jax"]
-        made = jax.numpy.full(tuple(shape), value, dtype=_numpy_dtype(dtype), device=array.device)
+        made = jax.numpy.full(shape, value or 0.0, dtype=_numpy_dtype(dtype), device=array.device)
         return made.block_until_ready()
     module = sys.modules[framework]
+    if value is None:
+        return module.empty(shape, _numpy_dtype(dtype))
     if value == 0.0:
-        return module.zeros(tuple(shape), _numpy_dtype(dtype))
-    return module.full(tuple(shape), value, dtype=_numpy_dtype(dtype))
+        return module.zeros(shape, _numpy_dtype(dtype))
+    return module.full(shape, value, dtype=_numpy_dtype(dtype))
 
 
 @functools.cache
@@ -92,43 +104,65 @@ def require_rank(name: str, array, allowed) -> None:
     """Raises ValueError unless `array` is an array of one of the ranks `allowed`."""
     if array is None:
         raise ValueError(f"{name} must have rank {' or '.join(map(str, allowed))}, got none")
-    framework_of(array, name)
+    if type(array) not in _framework_of_type:
+        framework_of(array, name)
     if array.ndim not in allowed:
         raise ValueError(f"{name} must have rank {' or '.join(map(str, allowed))}, "
                          f"got {tuple(array.shape)}")
 
 
-def _require_storable(name: str, array) -> None:
-    if not 1 <= array.ndim <= _MAX_RANK:
-        raise ValueError(f"{name} must have rank 1..{_MAX_RANK}, got {tuple(array.shape)}")
-    if dtype_name(array) not in _DTYPES:
-        raise ValueError(f"{name} must be one of {', '.join(_DTYPES)}, got {dtype_name(array)}")
+def to_ffi(arrays, names) -> list:
+    """What the compiled library takes for the arguments `names`: mostly the arrays themselves.
+
+    An absent one stays None.
+    """
+    found = []
+    for array, name in zip(arrays, names, strict=True):
+        if array is not None:
+            try:
+                convert = _conversions[type(array), array.dtype]
+            except (KeyError, AttributeError, TypeError):
+                convert = _new_conversion(array, name)
+            if not 0 < array.ndim <= _MAX_RANK:
+                raise ValueError(f"{name} must have rank 1..{_MAX_RANK}, got {tuple(array.shape)}")
+            if convert is not None:
+                array = convert(array)
+        found.append(array)
+    return found
 
 
-def to_ffi(array, name: str):
-    """What the compiled library takes for argument `name`; None stays None."""
-    if array is None:
-        return None
+_conversions: dict = {}  # (type, dtype) of every kind of array that was seen
+
+
+def _new_conversion(array, name: str):
     framework = framework_of(array, name)
-    _require_storable(name, array)
-    if framework in ("numpy", "cupy"):
-        if dtype_name(array) == "bfloat16":  # DLPack of numpy has none: as a 16-bit view
-            array = array.view(np.uint16)
-        return _from_numpy(array) if framework == "numpy" else array
-    if framework == "jax":
-        return tvm_ffi.from_dlpack(array.block_until_ready())
+    dtype = dtype_name(array)
+    if dtype not in _DTYPES:
+        raise ValueError(f"{name} must be one of {', '.join(_DTYPES)}, got {dtype}")
+    convert = _CONVERSIONS[framework]
+    if framework in ("numpy", "cupy") and dtype == "bfloat16":
+        convert = _as_words
+    _conversions[type(array), array.dtype] = convert
+    return convert
+
+
+def _as_words(array):
+    return array.view(np.uint16)  # DLPack of numpy has no bfloat16
+
+
+def _detached(array):
     return array.detach() if array.requires_grad else array
 
 
-def _from_numpy(array):
-    try:
-        return tvm_ffi.from_dlpack(array)
-    except BufferError:  # numpy exports no read-only arrays; outputs were checked before
-        return tvm_ffi.from_dlpack(array.copy())
+def _ready(array):
+    return tvm_ffi.from_dlpack(array.block_until_ready())
+
+
+_CONVERSIONS = {"numpy": None, "cupy": None, "torch": _detached, "jax": _ready}
 
 
 def require_writable(name: str, array) -> None:
-    """Raises ValueError for a read-only output."""
+    """Raises ValueError for an output that cannot be written in place."""
     if array is None:
         return
     framework = framework_of(array, name)
@@ -138,10 +172,25 @@ def require_writable(name: str, array) -> None:
         raise ValueError(f"{name} must be absent with jax, whose arrays cannot be written in place")
 
 
-def call_on_stream(array, function, *arguments):
-    """Calls on the framework's current stream; torch's is found by tvm-ffi itself."""
-    if framework_of(array) != "cupy":
-        return function(*arguments)
+def exportable(array, name: str):
+    """A copy of what numpy does not export for being read-only. Outputs were checked before."""
+    if not isinstance(array, np.ndarray):
+        return array
+    if any(stride % array.itemsize for stride in array.strides):
+        raise ValueError(f"{name} must have strides of whole elements, got {array.strides} bytes "
+                         f"for {dtype_name(array)}")
+    return array if array.flags.writeable else array.copy()
+
+
+_OWN_STREAM = contextlib.nullcontext()
+
+
+def stream_of(lead):
+    """A context in which calls use the current stream of lead's framework.
+
+    tvm-ffi finds torch's by itself.
+    """
+    if framework_of(lead) != "cupy":
+        return _OWN_STREAM
     stream = sys.modules["cupy"].cuda.get_current_stream().ptr
-    with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", array.device.id), stream):
-        return function(*arguments)
+    return tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", lead.device.id), stream)

@@ -1,41 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positional argument lists of the compiled entries, in the order of python/src/module.cpp."""
+"""Positional argument lists of the compiled entries, in the order of python/src/calls.cpp."""
 
 from __future__ import annotations
 
 import operator
 import threading
+from typing import NamedTuple
 
 import numpy as np
 
 from . import _arrays, _library
 
-_BASES = ("log2", "ln")
-_LAYOUTS = ("NHD", "HND")
-_GATE_DOMAINS = {None: 0, "linear": 1, "log": 2}
-_USE_CP = {"auto": 0, True: 1, False: 2}
+NO_SOFT_CAP = 0.0
+_BACKENDS = ("auto", "reference", "cpu", "cuda", "cudnn")
+_TABLE = ("kv_indptr", "kv_indices", "kv_last_page_len", "block_tables", "kv_lens")
 
-RAGGED = (
+
+class Operation(NamedTuple):
+    """Its number in the compiled library, and the names of its arrays."""
+
+    number: int
+    arrays: tuple[str, ...]
+
+
+RAGGED = Operation(0, (
     "q", "k", "v", "qo_indptr", "kv_indptr", "sinks", "custom_mask", "packed_custom_mask", "o",
     "lse",
-)
-TABLE = ("kv_indptr", "kv_indices", "kv_last_page_len", "block_tables", "kv_lens")
-PAGED = (
+))
+PAGED = Operation(1, (
     "q", "k_cache", "v_cache", "kv_cache", "qo_indptr", "sinks", "custom_mask",
-    "packed_custom_mask", "o", "lse",
-) + TABLE
-DECODE = (
-    "q", "k_cache", "v_cache", "kv_cache", "sinks", "custom_mask", "packed_custom_mask", "o", "lse",
-) + TABLE
-APPEND = ("k", "v", "batch_indices", "positions", "k_cache", "v_cache", "kv_cache") + TABLE
-MERGE = ("v", "s", "o", "lse")
-DELTA = (
+    "packed_custom_mask", "o", "lse", *_TABLE,
+))
+DECODE = Operation(2, (
+    "q", "k_cache", "v_cache", "kv_cache", "sinks", "custom_mask", "packed_custom_mask", "o",
+    "lse", *_TABLE,
+))
+APPEND = Operation(3, (
+    "k", "v", "batch_indices", "positions", "k_cache", "v_cache", "kv_cache", *_TABLE,
+))
+MERGE = Operation(4, ("v", "s", "o", "lse"))
+DELTA = Operation(5, (
     "q", "k", "v", "g", "beta", "w", "a", "b", "A_log", "dt_bias", "cu_seqlens", "initial_state",
     "output_state", "state_pool", "output_state_pool", "state_indices", "output_state_indices",
     "has_initial_state", "state_checkpoints", "checkpoint_cu_starts", "checkpoint_state_indices",
     "state_slots", "num_accepted_tokens", "record_k", "record_d", "record_decay", "o",
-)
-COMMIT = ("state_pool", "state_indices", "record_k", "record_d", "record_decay", "accepted")
+))
+COMMIT = Operation(6, (
+    "state_pool", "state_indices", "record_k", "record_d", "record_decay", "accepted",
+))
 
 
 def _choice(name: str, value, allowed):
@@ -55,13 +67,7 @@ def _integer(name: str, value) -> int:
     return value
 
 
-def _optional_integer(name: str, value) -> int:
-    return 0 if value is None else _integer(name, value)
-
-
-def _real(name: str, value) -> float | None:
-    if value is None:
-        return None
+def _real(name: str, value) -> float:
     if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a number or None, got {value!r}")
     if getattr(value, "ndim", 0) != 0:
@@ -69,9 +75,15 @@ def _real(name: str, value) -> float | None:
     return float(value)
 
 
+def _soft_cap(name: str, value) -> float:
+    return 0.0 if value is None else _real(name, value)
+
+
 def flag(name: str, value) -> bool:
     """True or False. Raises TypeError for anything else."""
-    if isinstance(value, (bool, int, np.bool_)) and value in (0, 1):
+    if value is True or value is False:
+        return value
+    if isinstance(value, (int, np.bool_)) and value in (0, 1):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
 
@@ -82,89 +94,122 @@ def _text(name: str, value) -> str:
     raise TypeError(f"{name} must be a string, got {value!r}")
 
 
-def attention_options(o: dict) -> list:
-    """Options of the attention calls. Raises ValueError for an unknown layout or base."""
-    return [
-        _real("scale", o.get("scale")), flag("causal", o.get("causal", False)),
-        _integer("window_left", o.get("window_left", -1)),
-        _integer("window_right", o.get("window_right", -1)),
-        _real("logits_soft_cap", o.get("logits_soft_cap")) or 0.0,
-        _choice("lse_base", o.get("lse_base", "log2"), _BASES),
-        kv_layout(o.get("kv_layout", "NHD")),
-        _integer("q_len_per_req", o.get("q_len_per_req", 1)),
-        _integer("max_qo_len", o.get("max_qo_len", 0)),
-        _integer("max_kv_len", o.get("max_kv_len", 0)),
-        _optional_integer("fixed_split_size", o.get("fixed_split_size")),
-        flag("disable_split_kv", o.get("disable_split_kv", False)),
-        flag("batch_invariant", o.get("batch_invariant", False)),
-        backend(o.get("backend", "auto")),
-    ]
+class _Option(NamedTuple):
+    """An option: its default, and what makes the compiled library's value of another one."""
+
+    name: str
+    default: object
+    check: object
 
 
-def kv_layout(value) -> str:
-    """The layout. Raises ValueError for an unknown one."""
-    return _choice("kv_layout", value, _LAYOUTS)
+def _number_of(choices: dict):
+    """The check of an option with few values: gives the number of the one that was chosen."""
+    return lambda name, value: choices[_choice(name, value, choices)]
 
 
-def backend(value) -> str:
-    """The backend's name. Raises TypeError for what is no string."""
-    return _text("backend", value)
+def _backend(name: str, value) -> int:
+    return _BACKENDS.index(_choice(name, _text(name, value), _BACKENDS))
 
 
-def householder(value) -> int:
-    """num_householder. Raises TypeError for what is no integer."""
-    return _integer("num_householder", value)
+class Options:
+    """The options of an operation, numbered as in python/src/calls.cpp."""
+
+    def __init__(self, *options: _Option):
+        self._options = options
+        self.names = tuple(option.name for option in options)
+        self._defaults = tuple(option.default for option in options)
+
+    def changed(self, values) -> list:
+        """Number and checked value of each of `values`, given in order, that is not the default.
+
+        Raises TypeError or ValueError that names the option.
+        """
+        if all(map(operator.is_, values, self._defaults)):  # most are, and fast matters here
+            return []
+        changed = []
+        for number, (option, value) in enumerate(zip(self._options, values, strict=True)):
+            if value is not option.default:
+                changed += number, option.check(option.name, value)
+        return changed
+
+    def changed_by_name(self, given: dict) -> list:
+        """As changed(), of values by name; an absent one is the default."""
+        return self.changed(list(map(given.get, self.names, self._defaults)))
 
 
-def delta_options(o: dict) -> list:
-    """Options of the delta-rule calls. Raises ValueError for an unknown choice."""
-    position = _choice("checkpoint_position", o.get("checkpoint_position", "after"),
-                       ("after", "before"))
-    l2norm = o.get("use_qk_l2norm")
-    return [
-        _real("scale", o.get("scale")),
-        None if l2norm is None else flag("use_qk_l2norm", l2norm),
-        _GATE_DOMAINS[_choice("gate_domain", o.get("gate_domain"), _GATE_DOMAINS)],
-        flag("use_gate_in_kernel", o.get("use_gate_in_kernel", False)),
-        _real("lower_bound", o.get("lower_bound")),
-        flag("beta_is_logit", o.get("beta_is_logit", False)),
-        flag("output_final_state", o.get("output_final_state", False)),
-        householder(o.get("num_householder", 1)),
-        _integer("checkpoint_every_n_tokens", o.get("checkpoint_every_n_tokens", 0)), position,
-        flag("disable_state_update", o.get("disable_state_update", False)),
-        _USE_CP[_choice("use_cp", o.get("use_cp", "auto"), _USE_CP)],
-        _optional_integer("max_seqlen", o.get("max_seqlen")),
-        flag("batch_invariant", o.get("batch_invariant", False)),
-        backend(o.get("backend", "auto")),
-    ]
+_BACKEND = _Option("backend", "auto", _backend)
+_KV_LAYOUT = _Option("kv_layout", "NHD", _number_of({"NHD": 0, "HND": 1}))
+_HOUSEHOLDER = _Option("num_householder", 1, _integer)
+
+ATTENTION_OPTIONS = Options(
+    _Option("scale", None, _real),
+    _Option("causal", False, flag),
+    _Option("window_left", -1, _integer),
+    _Option("window_right", -1, _integer),
+    _Option("logits_soft_cap", NO_SOFT_CAP, _soft_cap),
+    _Option("lse_base", "log2", _number_of({"log2": 0, "ln": 1})),
+    _KV_LAYOUT,
+    _Option("q_len_per_req", 1, _integer),
+    _Option("max_qo_len", 0, _integer),
+    _Option("max_kv_len", 0, _integer),
+    _Option("fixed_split_size", None, _integer),
+    _Option("disable_split_kv", False, flag),
+    _Option("batch_invariant", False, flag),
+    _BACKEND,
+)
+APPEND_OPTIONS = Options(_KV_LAYOUT, _BACKEND)
+MERGE_OPTIONS = Options(_BACKEND)
+COMMIT_OPTIONS = Options(_HOUSEHOLDER, _BACKEND)
+DELTA_OPTIONS = Options(
+    _Option("scale", None, _real),
+    _Option("use_qk_l2norm", None, flag),
+    _Option("gate_domain", None, _number_of({None: 0, "linear": 1, "log": 2})),
+    _Option("use_gate_in_kernel", False, flag),
+    _Option("lower_bound", None, _real),
+    _Option("beta_is_logit", False, flag),
+    _Option("output_final_state", False, flag),
+    _HOUSEHOLDER,
+    _Option("checkpoint_every_n_tokens", 0, _integer),
+    _Option("checkpoint_position", "after", _number_of({"after": 0, "before": 1})),
+    _Option("disable_state_update", False, flag),
+    _Option("use_cp", "auto", _number_of({"auto": 0, True: 1, False: 2})),
+    _Option("max_seqlen", None, _integer),
+    _Option("batch_invariant", False, flag),
+    _BACKEND,
+)
 
 
-def tensors(names, given: dict) -> list:
-    """Arrays in order; an absent one is None."""
-    return [_arrays.to_ffi(given.get(name), name) for name in names]
+def _call(context, number: int, arrays: list, options: list) -> None:
+    _library.call(context, number, *arrays, *options)
 
 
-_local = threading.local()
+class _Local(threading.local):
+    target = staticmethod(_call)  # what this thread's calls are handed to
 
 
-def call(op: str, lead, arguments: list) -> None:
-    """Runs one operation where `lead`, the leading array, lives."""
-    context = _library.context_of(_arrays.device_of(lead))
-    if getattr(_local, "explanations", None) is not None:
-        _local.explanations.append(str(_library.explain(context, op, *arguments)))
-        return
-    _arrays.call_on_stream(lead, _library.call, context, op, *arguments)
+_local = _Local()
 
 
-def explain(function, *args, **kwargs) -> str:
-    """What the planner would choose for function(*args, **kwargs), and why; nothing runs.
+def call(operation: Operation, lead, arrays, options: list) -> None:
+    """Runs one operation where `lead`, the leading array, lives.
 
-    Names the chosen kernel and the runner-up, why every other kernel rejects the call, the
-    schedule, and whether bits depend on the shape. Raises as the call itself would.
+    arrays: in the order of the operation, None where absent. options: of Options.changed().
     """
-    _local.explanations = []
+    names = operation.arrays
+    arrays = _arrays.to_ffi(arrays, names)
+    context = _library.context_of(*_arrays.device_of(lead))
+    with _arrays.stream_of(lead):
+        try:
+            _local.target(context, operation.number, arrays, options)
+        except BufferError:  # an array is not exported as it is: nothing ran
+            arrays = list(map(_arrays.exportable, arrays, names))
+            _local.target(context, operation.number, arrays, options)
+
+
+def with_target(target, function, args, kwargs):
+    """function(*args, **kwargs), where call() hands its arguments to `target`."""
+    before, _local.target = _local.target, target
     try:
-        function(*args, **kwargs)
-        return "\n".join(_local.explanations)
+        return function(*args, **kwargs)
     finally:
-        _local.explanations = None
+        _local.target = before

@@ -27,8 +27,6 @@ tvm_ffi.error.register_error("OSError", OSError)
 plan = tvm_ffi.get_global_func("tilegate.plan")
 run = tvm_ffi.get_global_func("tilegate.run")
 call = tvm_ffi.get_global_func("tilegate.call")
-explain = tvm_ffi.get_global_func("tilegate.explain")
-check = tvm_ffi.get_global_func("tilegate.check")
 plan_explain = tvm_ffi.get_global_func("tilegate.plan_explain")
 plan_backend = tvm_ffi.get_global_func("tilegate.plan_backend")
 plan_kernel = tvm_ffi.get_global_func("tilegate.plan_kernel")
@@ -38,8 +36,15 @@ _threads = tvm_ffi.get_global_func("tilegate.threads")
 _backends = tvm_ffi.get_global_func("tilegate.backends")
 _version = tvm_ffi.get_global_func("tilegate.version")
 
-_CPU, _CUDA = 1, 2  # DLPack device types
-_local = threading.local()
+_DLPACK_TYPES = {"cpu": 1, "cuda": 2}
+
+
+class _Local(threading.local):
+    def __init__(self):
+        self.contexts = {}
+
+
+_local = _Local()
 
 
 def set_num_threads(num_threads: int) -> None:
@@ -47,28 +52,20 @@ def set_num_threads(num_threads: int) -> None:
 
     Raises ValueError when num_threads is negative.
     """
-    context = _context(_CPU, 0, num_threads)
-    _contexts()[(_CPU, 0)] = context
+    _local.contexts["cpu", 0] = _context(_DLPACK_TYPES["cpu"], 0, num_threads)
 
 
 def get_num_threads() -> int:
     """CPU threads of this Python thread's calls."""
-    return _threads(context_of(("cpu", 0)))
+    return _threads(context_of("cpu", 0))
 
 
-def _contexts() -> dict:
-    if not hasattr(_local, "contexts"):
-        _local.contexts = {}
-    return _local.contexts
-
-
-def context_of(device: tuple[str, int]):
-    """The calling thread's context of ("cpu" | "cuda", index)."""
-    key = (_CUDA if device[0] == "cuda" else _CPU, device[1])
-    contexts = _contexts()
-    if key not in contexts:
-        contexts[key] = _context(*key, 0)
-    return contexts[key]
+def context_of(kind: str, index: int):
+    """The calling thread's context of device `index` of kind "cpu" or "cuda"."""
+    context = _local.contexts.get((kind, index))
+    if context is None:
+        context = _local.contexts[kind, index] = _context(_DLPACK_TYPES[kind], index, 0)
+    return context
 
 
 def backends() -> dict[str, tuple[bool, str]]:

@@ -8,36 +8,35 @@ serves it; the text lists why), MemoryError, RuntimeError (CUDA or cuDNN).
 
 from __future__ import annotations
 
+import math
+
 from . import _arrays, _calls
 
-_NEG_INF = float("-inf")
+# What new outputs hold before the call: rows past the last offset keep it. Without offsets every
+# row is written.
+_PADDED = (0.0, float("-inf"))
+_WHOLE = (None, None)
 
 
-def _outputs(given: dict, rows, heads: int, head_dim: int, out, lse, return_lse: bool) -> None:
-    q = given["q"]
-    _arrays.require_writable("out", out)
+def _outputs(q, values, given, return_lse: bool, fill):
+    """o and lse of the call: those given, or new ones where they are wanted. values: v or its
+    cache."""
+    out, lse = given
+    if out is None:
+        shape = (*q.shape[:-1], values.shape[-1])
+        out = _arrays.full_like(q, shape, _arrays.dtype_name(q), fill[0])
+    else:
+        _arrays.require_writable("out", out)
     _arrays.require_writable("lse", lse)
-    return_lse = _calls.flag("return_lse", return_lse)
-    dtype = _arrays.dtype_name(q)
-    given["o"] = out if out is not None else _arrays.full_like(q, (*rows, heads, head_dim), dtype,
-                                                               0.0)
-    if not return_lse and lse is None:
-        return
-    total = 1
-    for size in rows:
-        total *= size
-    given["lse"] = lse if lse is not None else _arrays.full_like(q, (total, heads), "float32",
-                                                                 _NEG_INF)
-
-
-def _returned(given: dict, return_lse: bool):
-    return (given["o"], given["lse"]) if return_lse else given["o"]
+    if _calls.flag("return_lse", return_lse) and lse is None:
+        lse = _arrays.full_like(q, (math.prod(q.shape[:-2]), q.shape[-2]), "float32", fill[1])
+    return out, lse
 
 
 def batch_prefill_ragged(
     q, k, v, qo_indptr=None, kv_indptr=None, *, sinks=None, custom_mask=None,
     packed_custom_mask=None, scale=None, causal=False, window_left=-1, window_right=-1,
-    logits_soft_cap=0.0, return_lse=False, lse_base="log2", max_qo_len=0, max_kv_len=0,
+    logits_soft_cap=_calls.NO_SOFT_CAP, return_lse=False, lse_base="log2", max_qo_len=0, max_kv_len=0,
     fixed_split_size=None, disable_split_kv=False, batch_invariant=False, backend="auto",
     out=None, lse=None,
 ):
@@ -49,32 +48,32 @@ def batch_prefill_ragged(
     Returns o [Tq, Hq, Dv] (zero past the last offset), with return_lse also lse [tokens, Hq]
     float32 (-inf past the last offset), base 2 or "ln".
     """
-    given = dict(q=q, k=k, v=v, qo_indptr=qo_indptr, kv_indptr=kv_indptr, sinks=sinks,
-                 custom_mask=custom_mask, packed_custom_mask=packed_custom_mask)
     _arrays.require_rank("q", q, (3, 4))
     _arrays.require_rank("v", v, (3, 4))
-    _outputs(given, q.shape[:-2], q.shape[-2], v.shape[-1], out, lse, return_lse)
-    options = _calls.attention_options(dict(
-        scale=scale, causal=causal, window_left=window_left, window_right=window_right,
-        logits_soft_cap=logits_soft_cap, lse_base=lse_base, max_qo_len=max_qo_len,
-        max_kv_len=max_kv_len, fixed_split_size=fixed_split_size,
-        disable_split_kv=disable_split_kv, batch_invariant=batch_invariant, backend=backend))
-    _calls.call("ragged", q, _calls.tensors(_calls.RAGGED, given) + options)
-    return _returned(given, return_lse)
+    out, lse = _outputs(q, v, (out, lse), return_lse,
+                        _WHOLE if qo_indptr is None else _PADDED)
+    options = _calls.ATTENTION_OPTIONS.changed((
+        scale, causal, window_left, window_right, logits_soft_cap, lse_base, "NHD", 1, max_qo_len,
+        max_kv_len, fixed_split_size, disable_split_kv, batch_invariant, backend))
+    arrays = (q, k, v, qo_indptr, kv_indptr, sinks, custom_mask, packed_custom_mask, out, lse)
+    _calls.call(_calls.RAGGED, q, arrays, options)
+    return (out, lse) if return_lse else out
 
 
-def _value_dim(v_cache, kv_cache) -> int:
-    cache = kv_cache if kv_cache is not None else v_cache
-    _arrays.require_rank("kv_cache" if kv_cache is not None else "v_cache", cache,
-          (5,) if kv_cache is not None else (4,))
-    return cache.shape[-1]
+def _values(v_cache, kv_cache):
+    """The cache that holds v."""
+    if kv_cache is not None:
+        _arrays.require_rank("kv_cache", kv_cache, (5,))
+        return kv_cache
+    _arrays.require_rank("v_cache", v_cache, (4,))
+    return v_cache
 
 
 def batch_prefill_paged(
     q, k_cache=None, v_cache=None, *, qo_indptr, kv_cache=None, kv_indptr=None, kv_indices=None,
     kv_last_page_len=None, block_tables=None, kv_lens=None, sinks=None, custom_mask=None,
     packed_custom_mask=None, scale=None, causal=False, window_left=-1, window_right=-1,
-    logits_soft_cap=0.0, kv_layout="NHD", return_lse=False, lse_base="log2", max_qo_len=0,
+    logits_soft_cap=_calls.NO_SOFT_CAP, kv_layout="NHD", return_lse=False, lse_base="log2", max_qo_len=0,
     max_kv_len=0, fixed_split_size=None, disable_split_kv=False, batch_invariant=False,
     backend="auto", out=None, lse=None,
 ):
@@ -85,26 +84,22 @@ def batch_prefill_paged(
     kv_last_page_len [B], or block_tables [B, max_pages] + kv_lens [B]. Otherwise as
     batch_prefill_ragged.
     """
-    given = dict(q=q, k_cache=k_cache, v_cache=v_cache, kv_cache=kv_cache, qo_indptr=qo_indptr,
-                 sinks=sinks, custom_mask=custom_mask, packed_custom_mask=packed_custom_mask,
-                 kv_indptr=kv_indptr, kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
-                 block_tables=block_tables, kv_lens=kv_lens)
     _arrays.require_rank("q", q, (3,))
-    _outputs(given, q.shape[:1], q.shape[1], _value_dim(v_cache, kv_cache), out, lse, return_lse)
-    options = _calls.attention_options(dict(
-        scale=scale, causal=causal, window_left=window_left, window_right=window_right,
-        logits_soft_cap=logits_soft_cap, lse_base=lse_base, kv_layout=kv_layout,
-        max_qo_len=max_qo_len, max_kv_len=max_kv_len, fixed_split_size=fixed_split_size,
-        disable_split_kv=disable_split_kv, batch_invariant=batch_invariant, backend=backend))
-    _calls.call("paged", q, _calls.tensors(_calls.PAGED, given) + options)
-    return _returned(given, return_lse)
+    out, lse = _outputs(q, _values(v_cache, kv_cache), (out, lse), return_lse, _PADDED)
+    options = _calls.ATTENTION_OPTIONS.changed((
+        scale, causal, window_left, window_right, logits_soft_cap, lse_base, kv_layout, 1,
+        max_qo_len, max_kv_len, fixed_split_size, disable_split_kv, batch_invariant, backend))
+    arrays = (q, k_cache, v_cache, kv_cache, qo_indptr, sinks, custom_mask, packed_custom_mask,
+              out, lse, kv_indptr, kv_indices, kv_last_page_len, block_tables, kv_lens)
+    _calls.call(_calls.PAGED, q, arrays, options)
+    return (out, lse) if return_lse else out
 
 
 def batch_decode_paged(
     q, k_cache=None, v_cache=None, *, kv_cache=None, kv_indptr=None, kv_indices=None,
     kv_last_page_len=None, block_tables=None, kv_lens=None, q_len_per_req=1, sinks=None,
     custom_mask=None, packed_custom_mask=None, scale=None, window_left=-1, window_right=-1,
-    logits_soft_cap=0.0, kv_layout="NHD", return_lse=False, lse_base="log2", max_kv_len=0,
+    logits_soft_cap=_calls.NO_SOFT_CAP, kv_layout="NHD", return_lse=False, lse_base="log2", max_kv_len=0,
     fixed_split_size=None, disable_split_kv=False, batch_invariant=False, backend="auto",
     out=None, lse=None,
 ):
@@ -112,19 +107,16 @@ def batch_decode_paged(
 
     Caches, page table and results as in batch_prefill_paged.
     """
-    given = dict(q=q, k_cache=k_cache, v_cache=v_cache, kv_cache=kv_cache, sinks=sinks,
-                 custom_mask=custom_mask, packed_custom_mask=packed_custom_mask,
-                 kv_indptr=kv_indptr, kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
-                 block_tables=block_tables, kv_lens=kv_lens)
     _arrays.require_rank("q", q, (3,))
-    _outputs(given, q.shape[:1], q.shape[1], _value_dim(v_cache, kv_cache), out, lse, return_lse)
-    options = _calls.attention_options(dict(
-        scale=scale, window_left=window_left, window_right=window_right,
-        logits_soft_cap=logits_soft_cap, lse_base=lse_base, kv_layout=kv_layout,
-        q_len_per_req=q_len_per_req, max_kv_len=max_kv_len, fixed_split_size=fixed_split_size,
-        disable_split_kv=disable_split_kv, batch_invariant=batch_invariant, backend=backend))
-    _calls.call("decode", q, _calls.tensors(_calls.DECODE, given) + options)
-    return _returned(given, return_lse)
+    out, lse = _outputs(q, _values(v_cache, kv_cache), (out, lse), return_lse, _WHOLE)
+    options = _calls.ATTENTION_OPTIONS.changed((
+        scale, False, window_left, window_right, logits_soft_cap, lse_base, kv_layout,
+        q_len_per_req, 0, max_kv_len, fixed_split_size, disable_split_kv, batch_invariant,
+        backend))
+    arrays = (q, k_cache, v_cache, kv_cache, sinks, custom_mask, packed_custom_mask, out, lse,
+              kv_indptr, kv_indices, kv_last_page_len, block_tables, kv_lens)
+    _calls.call(_calls.DECODE, q, arrays, options)
+    return (out, lse) if return_lse else out
 
 
 def append_paged_kv(
@@ -137,15 +129,14 @@ def append_paged_kv(
     Token t goes to positions[t] (< 0: skipped) of request batch_indices[t]; batch_indices may be
     left out for one request. The page table already covers the new tokens.
     """
-    given = dict(k=k, v=v, positions=positions, k_cache=k_cache, v_cache=v_cache,
-                 kv_cache=kv_cache, batch_indices=batch_indices, kv_indptr=kv_indptr,
-                 kv_indices=kv_indices, kv_last_page_len=kv_last_page_len,
-                 block_tables=block_tables, kv_lens=kv_lens)
     _arrays.require_rank("k", k, (3,))
-    for name in ("k_cache", "v_cache", "kv_cache"):
-        _arrays.require_writable(name, given[name])
-    _calls.call("append", k, _calls.tensors(_calls.APPEND, given)
-                + [_calls.kv_layout(kv_layout), _calls.backend(backend)])
+    _arrays.require_writable("k_cache", k_cache)
+    _arrays.require_writable("v_cache", v_cache)
+    _arrays.require_writable("kv_cache", kv_cache)
+    arrays = (k, v, batch_indices, positions, k_cache, v_cache, kv_cache, kv_indptr, kv_indices,
+              kv_last_page_len, block_tables, kv_lens)
+    options = _calls.APPEND_OPTIONS.changed((kv_layout, backend))
+    _calls.call(_calls.APPEND, k, arrays, options)
 
 
 def merge_states(v, s, *, backend="auto"):
@@ -155,7 +146,8 @@ def merge_states(v, s, *, backend="auto"):
     """
     _arrays.require_rank("v", v, (4,))
     rows, _, heads, dim = v.shape
-    given = dict(v=v, s=s, o=_arrays.full_like(v, (rows, heads, dim), _arrays.dtype_name(v), 0.0),
-                 lse=_arrays.full_like(v, (rows, heads), "float32", _NEG_INF))
-    _calls.call("merge", v, _calls.tensors(_calls.MERGE, given) + [_calls.backend(backend)])
-    return given["o"], given["lse"]
+    o = _arrays.full_like(v, (rows, heads, dim), _arrays.dtype_name(v), None)
+    lse = _arrays.full_like(v, (rows, heads), "float32", None)
+    options = _calls.MERGE_OPTIONS.changed((backend,))
+    _calls.call(_calls.MERGE, v, (v, s, o, lse), options)
+    return o, lse

@@ -62,10 +62,13 @@ def _allocate(given: dict, options: dict, state_dtype) -> None:
     if v.ndim != q.ndim:
         raise ValueError(f"q and v must both have rank 3 or 4, got {q.ndim} and {v.ndim}")
     for name in _WRITTEN:
-        _arrays.require_writable(name, given.get(name))
+        if given.get(name) is not None:
+            _arrays.require_writable(name, given[name])
     if given.get("o") is None:
         shape = (*q.shape[:-2], max(q.shape[-2], v.shape[-2]), v.shape[-1])
-        given["o"] = _arrays.full_like(q, shape, _arrays.dtype_name(q), 0.0)
+        # Rows past the last offset keep what a new array holds.
+        fill = None if given.get("cu_seqlens") is None else 0.0
+        given["o"] = _arrays.full_like(q, shape, _arrays.dtype_name(q), fill)
     state_dtype = _check_state_dtype(given, state_dtype)
     wants_state = options.get("output_final_state") and given.get("state_pool") is None
     if wants_state and given.get("output_state") is None:
@@ -74,10 +77,10 @@ def _allocate(given: dict, options: dict, state_dtype) -> None:
 
 
 def _run(rule: int, given: dict, options: dict, state_dtype=None):
-    checked = _calls.delta_options(options)  # before an option decides what is allocated
+    # Before an option decides what is allocated.
+    changed = _calls.DELTA_OPTIONS.changed_by_name(options)
     _allocate(given, options, state_dtype)
-    arguments = [rule] + _calls.tensors(_calls.DELTA, given) + checked
-    _calls.call("delta", given["q"], arguments)
+    _calls.call(_calls.DELTA, given["q"], map(given.get, _calls.DELTA.arrays), [rule, *changed])
     if options.get("output_final_state"):
         pool = given.get("output_state_pool")
         pool = pool if pool is not None else given.get("state_pool")
@@ -136,10 +139,7 @@ def recurrent_kda(q, k, v, g=None, beta=None, *, A_log=None, dt_bias=None, cu_se
                   use_qk_l2norm_in_kernel, state_dtype, more)
 
 
-_OPTIONS = ("scale", "gate_domain", "use_gate_in_kernel", "lower_bound", "beta_is_logit",
-            "output_final_state", "num_householder", "checkpoint_every_n_tokens",
-            "checkpoint_position", "disable_state_update", "use_cp", "max_seqlen",
-            "batch_invariant", "backend")
+_OPTIONS = set(_calls.DELTA_OPTIONS.names) - {"use_qk_l2norm"}
 
 
 def _named(rule: int, given: dict, l2norm, state_dtype, more: dict):
@@ -147,7 +147,7 @@ def _named(rule: int, given: dict, l2norm, state_dtype, more: dict):
     for name, value in more.items():
         if name in _OPTIONS:
             options[name] = value
-        elif name in _calls.DELTA and name not in given:
+        elif name in _calls.DELTA.arrays and name not in given:
             given[name] = value
         else:
             raise TypeError(f"unexpected argument {name!r}")
@@ -209,8 +209,6 @@ def commit(state_pool, state_indices, record_k, record_d, record_decay, accepted
     """Advances state_pool rows by the first accepted[i] tokens of a replay record, in place."""
     _arrays.require_rank("state_pool", state_pool, (4,))
     _arrays.require_writable("state_pool", state_pool)
-    given = dict(state_pool=state_pool, state_indices=state_indices, record_k=record_k,
-                 record_d=record_d, record_decay=record_decay, accepted=accepted)
-    _calls.call("commit", state_pool,
-                _calls.tensors(_calls.COMMIT, given)
-                + [_calls.householder(num_householder), _calls.backend(backend)])
+    options = _calls.COMMIT_OPTIONS.changed((num_householder, backend))
+    arrays = (state_pool, state_indices, record_k, record_d, record_decay, accepted)
+    _calls.call(_calls.COMMIT, state_pool, arrays, options)

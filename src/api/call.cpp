@@ -104,8 +104,8 @@ std::string Problem::summary() const { return tilegate::summary(data_->op); }
 Result<Plan> plan(const Problem& problem, Context& context) {
   const Device device = problem.data().device;
   if (!(device == context.device())) {
-    return invalid("tensors must be on the context's device, got {}",
-                   device.type == DeviceType::kCpu ? "cpu" : fmt::format("cuda:{}", device.index));
+    return invalid("tensors must be on the context's device {}, got {}",
+                   describe_device(context.device()), describe_device(device));
   }
   auto data = make_plan(problem.shared(), context.impl().facts, all_candidates());
   if (!data.ok()) return data.status();

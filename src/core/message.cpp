@@ -12,6 +12,10 @@ std::string describe_shape(const TensorView& view) {
   return text + "]";
 }
 
+std::string describe_device(Device device) {
+  return device.type == DeviceType::kCpu ? "cpu" : fmt::format("cuda:{}", device.index);
+}
+
 std::string describe_tensor(const TensorView& view) {
   if (!view.present()) return "absent";
   return fmt::format("{} {}", to_string(view.dtype), describe_shape(view));

@@ -28,6 +28,9 @@ std::string describe_tensor(const TensorView& view);
 // "[12, 8, 128]"
 std::string describe_shape(const TensorView& view);
 
+// "cpu" or "cuda:0"
+std::string describe_device(Device device);
+
 }  // namespace tilegate
 
 // Returns the Status of an expression from the enclosing function when it is an error.

@@ -68,7 +68,7 @@ Status for_each_tensor(const Operation& op, F&& f) {
       [&](const auto& p) -> Status {
         using P = std::remove_cvref_t<decltype(p)>;
         for (const auto& entry : TensorTable<P>::kFields) {
-          TILEGATE_RETURN_IF_ERROR(f(entry.name, p.*entry.field));
+          TILEGATE_RETURN_IF_ERROR(f(argument_name(p, entry), p.*entry.field));
         }
         return {};
       },
@@ -129,13 +129,16 @@ Result<Device> common_device(const Operation& op) {
       device = view.device;
       first = name;
     } else if (!(*device == view.device)) {
-      error = invalid("{} must be on the device of {}, got another one", name, first);
+      error = invalid("{} must be on {} like {}, got {}", name, describe_device(*device), first,
+                      describe_device(view.device));
     }
   };
   std::visit(
       [&](const auto& p) {
         using P = std::remove_cvref_t<decltype(p)>;
-        for (const auto& entry : TensorTable<P>::kFields) visit_tensor(entry.name, p.*entry.field);
+        for (const auto& entry : TensorTable<P>::kFields) {
+          visit_tensor(argument_name(p, entry), p.*entry.field);
+        }
       },
       op);
   if (!error.ok()) return error;
@@ -152,8 +155,8 @@ std::optional<std::string> first_difference(const Operation& planned, const Oper
           const TensorView& a = want.*entry.field;
           const TensorView& b = got->*entry.field;
           if (same_layout(a, b)) continue;
-          return fmt::format("{} must be {} as planned, got {}", entry.name, with_strides(a),
-                             with_strides(b));
+          return fmt::format("{} must be {} as planned, got {}", argument_name(want, entry),
+                             with_strides(a), with_strides(b));
         }
         if (!(Operation(want) == without_pointers(call))) {
           return "args must have the lengths and heads that were planned, got others";

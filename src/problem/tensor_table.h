@@ -40,6 +40,19 @@ struct TensorTable<AttentionProblem> {
   };
 };
 
+// The argument that a tensor came from: k and v of a paged call lie in caches.
+template <class Op>
+std::string_view argument_name(const Op&, const TensorField<Op>& entry) {
+  return entry.name;
+}
+inline std::string_view argument_name(const AttentionProblem& p,
+                                      const TensorField<AttentionProblem>& entry) {
+  if (p.op == AttentionOp::kPrefillRagged) return entry.name;
+  if (entry.field == &AttentionProblem::k) return "k_cache";
+  if (entry.field == &AttentionProblem::v) return "v_cache";
+  return entry.name;
+}
+
 template <>
 struct TensorTable<AppendProblem> {
   using P = AppendProblem;

@@ -11,8 +11,9 @@ import sys
 
 import pytest
 
-from tilegate import __main__ as program
-from tilegate._report import page, read, tables
+pytest.importorskip("matplotlib")
+from tilegate import __main__ as program  # noqa: E402
+from tilegate._report import page, read, tables  # noqa: E402
 
 
 def entry(backend, median, **changes):
