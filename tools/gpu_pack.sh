@@ -46,4 +46,8 @@ strip -o "$folder/python/tilegate/libtilegate_ffi.so" "$build/python/libtilegate
 cp -r tests/python "$folder/python_tests"
 cp bench/call/call_cost.py tools/gpu_test.sh "$folder/"
 find "$folder" -name __pycache__ -prune -exec rm -rf {} +
+# Needed to build against it, not to run.
+rm -rf "$folder"/python/tvm_ffi/{3rdparty,include,src}
+# The kernels are in every program; gpu_test.sh unpacks them.
+gzip "$folder"/{gpu_tests,op_tests,tilegate,call_cost} "$folder/python/tilegate/libtilegate_ffi.so"
 echo "packed $(du -sh "$folder" | cut -f 1) into $folder"

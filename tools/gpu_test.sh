@@ -77,6 +77,7 @@ sanitize() {
   compute-sanitizer --tool "$1" --error-exitcode 9 "$here/gpu_tests" --gtest_filter="$small"
 }
 
+find "$here" -name '*.gz' -exec gunzip -f {} + || exit 1
 : > "$summary"
 export here small
 export -f cases python_package sanitize

@@ -127,8 +127,9 @@ class Options:
         if all(map(operator.is_, values, self._defaults)):  # most are, and fast matters here
             return []
         changed = []
-        for number, (option, value) in enumerate(zip(self._options, values, strict=True)):
-            if value is not option.default:
+        for number, (value, default) in enumerate(zip(values, self._defaults, strict=True)):
+            if value is not default:
+                option = self._options[number]
                 changed += number, option.check(option.name, value)
         return changed
 
