@@ -116,18 +116,19 @@ def to_ffi(arrays, names) -> list:
 
     An absent one stays None.
     """
-    found = []
-    for array, name in zip(arrays, names, strict=True):
-        if array is not None:
-            try:
-                convert = _conversions[type(array), array.dtype]
-            except (KeyError, AttributeError, TypeError):
-                convert = _new_conversion(array, name)
-            if not 0 < array.ndim <= _MAX_RANK:
-                raise ValueError(f"{name} must have rank 1..{_MAX_RANK}, got {tuple(array.shape)}")
-            if convert is not None:
-                array = convert(array)
-        found.append(array)
+    found = list(arrays)
+    for i, array in enumerate(found):
+        if array is None:
+            continue
+        try:
+            convert = _conversions[type(array), array.dtype]
+        except (KeyError, AttributeError, TypeError):
+            convert = _new_conversion(array, names[i])
+        if not 0 < array.ndim <= _MAX_RANK:
+            raise ValueError(f"{names[i]} must have rank 1..{_MAX_RANK}, "
+                             f"got {tuple(array.shape)}")
+        if convert is not None:
+            found[i] = convert(array)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 import threading
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -118,19 +119,17 @@ class Options:
         self._options = options
         self.names = tuple(option.name for option in options)
         self._defaults = tuple(option.default for option in options)
+        self._numbers = range(len(options))
 
     def changed(self, values) -> list:
         """Number and checked value of each of `values`, given in order, that is not the default.
 
         Raises TypeError or ValueError that names the option.
         """
-        if all(map(operator.is_, values, self._defaults)):  # most are, and fast matters here
-            return []
         changed = []
-        for number, (value, default) in enumerate(zip(values, self._defaults, strict=True)):
-            if value is not default:
-                option = self._options[number]
-                changed += number, option.check(option.name, value)
+        for number in compress(self._numbers, map(operator.is_not, values, self._defaults)):
+            option = self._options[number]
+            changed += number, option.check(option.name, values[number])
         return changed
 
     def changed_by_name(self, given: dict) -> list:

@@ -154,10 +154,6 @@ def _named(rule: int, given: dict, l2norm, state_dtype, more: dict):
     return _run(rule, given, options, state_dtype)
 
 
-def _v_major_decode(given: dict, use_qk_l2norm, options: dict):
-    return _run(_DECODE, given, dict(options, use_qk_l2norm=use_qk_l2norm))
-
-
 def gated_delta_rule_decode_pretranspose(
     q, k, v, state_pool, state_indices, A_log, a, dt_bias, b, *, scale=None, out=None,
     use_qk_l2norm=True, output_state_indices=None, state_slots=None, num_accepted_tokens=None,
@@ -175,8 +171,9 @@ def gated_delta_rule_decode_pretranspose(
                  state_slots=state_slots, num_accepted_tokens=num_accepted_tokens,
                  record_k=record_k, record_d=record_d, record_decay=record_decay,
                  has_initial_state=has_initial_state, o=out)
-    options = dict(scale=scale, disable_state_update=disable_state_update, backend=backend)
-    return _v_major_decode(given, use_qk_l2norm, options)
+    return _run(_DECODE, given, dict(
+        scale=scale, use_qk_l2norm=use_qk_l2norm, disable_state_update=disable_state_update,
+        backend=backend))
 
 
 def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None, out=None,
@@ -199,8 +196,8 @@ def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None,
     v_major[...] = state.swapaxes(-1, -2)
     given = dict(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias, initial_state=v_major,
                  output_state=v_major, o=out)
-    o = _v_major_decode(given, use_qk_l2norm,
-                        dict(scale=scale, output_final_state=True, backend=backend))[0]
+    o, _ = _run(_DECODE, given, dict(
+        scale=scale, use_qk_l2norm=use_qk_l2norm, output_final_state=True, backend=backend))
     return o, v_major.swapaxes(-1, -2)
 
 

@@ -58,7 +58,8 @@ class Plan:
         def run(context, number, arrays, options):
             _library.run(context, self._planned, workspace, number, *arrays)
 
-        return _calls.with_target(run, self._function, args, {**self._options, **arrays})
+        arrays.update(self._options)
+        return _calls.with_target(run, self._function, args, arrays)
 
 
 def plan(function, *args, **kwargs) -> Plan:
