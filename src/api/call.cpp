@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "api/context_impl.h"
+#include "api/cuda_calls.h"
 #include "api/registry.h"
 #include "core/message.h"
 #include "plan/planner.h"
@@ -113,6 +114,7 @@ Result<Plan> plan(const Problem& problem, Context& context) {
   if (made.chosen->prepare == nullptr || requested_backend(made.problem->op) == Backend::kAuto) {
     return Plan(*std::move(data));
   }
+  const DeviceScope scope(device);
   Result<Schedule> schedule =
       made.chosen->prepare({made.problem->op, made.schedule, made.facts, context.impl().resources});
   if (!schedule.ok()) return schedule.status();
@@ -139,6 +141,7 @@ Status Plan::run(Context& context, const CallArgs& args, Workspace workspace, vo
   TILEGATE_RETURN_IF_ERROR(check_pointers(*call));
   TILEGATE_RETURN_IF_ERROR(check_context(*data_, context));
   TILEGATE_RETURN_IF_ERROR(check_workspace(workspace_bytes(), workspace));
+  const DeviceScope scope(context.device());
   return launch_guarded(*data_->chosen,
                         {*call, data_->schedule, data_->facts, context.impl().resources,
                          static_cast<std::byte*>(workspace.data), stream});

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "api/context_impl.h"
+#include "api/cuda_calls.h"
 #include "api/registry.h"
 #include "core/message.h"
 
@@ -49,7 +50,11 @@ Result<Context> Context::create(const ContextOptions& options) {
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
-Context::~Context() = default;
+Context::~Context() {
+  if (impl_ == nullptr) return;
+  const DeviceScope scope(device());  // a backend's state may wait for its device
+  impl_.reset();
+}
 
 Device Context::device() const { return impl_->resources.device; }
 int Context::num_threads() const { return impl_->resources.pool.num_threads(); }

@@ -6,26 +6,13 @@
 #include <new>
 #include <utility>
 
+#include "api/cuda_calls.h"
 #include "core/message.h"
-#ifdef TILEGATE_HAVE_CUDA
-#include "backend/cuda/device.h"
-#endif
 
 namespace tilegate {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};
-
-#ifndef TILEGATE_HAVE_CUDA
-Status no_cuda() {
-  return unsupported("the CUDA device is not available in this build: {}", TILEGATE_CUDA_REASON);
-}
-Result<void*> cuda_allocate(int, std::size_t) { return no_cuda(); }
-void cuda_free(int, void*) {}
-Status cuda_copy(int, void*, const void*, std::size_t) { return no_cuda(); }
-Status cuda_fill(int, void*, int, std::size_t) { return no_cuda(); }
-Status cuda_synchronize(int) { return no_cuda(); }
-#endif
 
 }  // namespace
 

@@ -6,29 +6,11 @@
 #include <cstring>
 #include <utility>
 
+#include "api/cuda_calls.h"
 #include "core/message.h"
-#ifdef TILEGATE_HAVE_CUDA
-#include "backend/cuda/stream.h"
-#endif
 
 namespace tilegate {
 namespace {
-
-#ifndef TILEGATE_HAVE_CUDA
-Status no_cuda() {
-  return unsupported("the CUDA device is not available in this build: {}", TILEGATE_CUDA_REASON);
-}
-Result<void*> cuda_stream_create(int) { return no_cuda(); }
-void cuda_stream_destroy(void*) {}
-Status cuda_stream_synchronize(void*) { return no_cuda(); }
-Status cuda_enqueue_fill(void*, void*, int, std::size_t) { return no_cuda(); }
-Status cuda_enqueue_copy(void*, void*, const void*, std::size_t) { return no_cuda(); }
-Status cuda_enqueue_read(void*, void*, std::size_t) { return no_cuda(); }
-Result<void*> cuda_capture(void*, const Work&) { return no_cuda(); }
-Status cuda_replay(void*, void*) { return no_cuda(); }
-void cuda_forget_capture(void*) {}
-Result<double> cuda_measure_ms(void*, const Work&) { return no_cuda(); }
-#endif
 
 bool on_gpu(const Stream& stream) { return stream.device().type == DeviceType::kCuda; }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One-shot calls: describe, plan, allocate the workspace, run.
+#include "api/cuda_calls.h"
 #include "api/workspace.h"
 #include "tilegate/plan.h"
 
@@ -17,6 +18,7 @@ Status run_once(Context& context, const Result<Problem>& problem, const CallArgs
 }  // namespace
 
 Status Plan::run_once(Context& context, const CallArgs& args, void* stream) const {
+  const DeviceScope scope(context.device());  // of the workspace too
   Result<OwnedWorkspace> workspace =
       OwnedWorkspace::allocate(workspace_bytes(), context.device(), stream);
   if (!workspace.ok()) return workspace.status();

@@ -4,10 +4,8 @@
 
 #include <cstdlib>
 
+#include "api/cuda_calls.h"
 #include "core/message.h"
-#ifdef TILEGATE_HAVE_CUDA
-#include "backend/cuda/device.h"
-#endif
 
 namespace tilegate {
 Result<OwnedWorkspace> OwnedWorkspace::allocate(std::size_t bytes, Device device, void* stream) {
@@ -19,9 +17,7 @@ Result<OwnedWorkspace> OwnedWorkspace::allocate(std::size_t bytes, Device device
       (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
   void* data = nullptr;
   if (device.type == DeviceType::kCpu) data = std::aligned_alloc(kWorkspaceAlignment, rounded);
-#ifdef TILEGATE_HAVE_CUDA
   if (device.type == DeviceType::kCuda) data = cuda_allocate_async(rounded, stream);
-#endif
   if (data == nullptr) {
     return Status(StatusCode::kOutOfWorkspace,
                   fmt::format("workspace of {} bytes must be allocatable, got no memory", bytes));
@@ -33,9 +29,7 @@ Result<OwnedWorkspace> OwnedWorkspace::allocate(std::size_t bytes, Device device
 OwnedWorkspace::~OwnedWorkspace() {
   if (view_.data == nullptr) return;
   if (device_.type == DeviceType::kCpu) std::free(view_.data);
-#ifdef TILEGATE_HAVE_CUDA
   if (device_.type == DeviceType::kCuda) cuda_free_async(view_.data, stream_);
-#endif
 }
 
 }  // namespace tilegate

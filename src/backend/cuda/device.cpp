@@ -20,6 +20,16 @@ Result<int> attribute(cudaDeviceAttr which, int index) {
 
 }  // namespace
 
+CudaDeviceScope::CudaDeviceScope(int index) {
+  int current = -1;
+  if (cudaGetDevice(&current) != cudaSuccess || current == index) return;
+  if (cudaSetDevice(index) == cudaSuccess) former_ = current;
+}
+
+CudaDeviceScope::~CudaDeviceScope() {
+  if (former_ >= 0) (void)cudaSetDevice(former_);
+}
+
 Result<DeviceFacts> cuda_device_facts(int index) {
   int count = 0;
   TILEGATE_RETURN_IF_ERROR(cuda_status(cudaGetDeviceCount(&count), "counting CUDA devices"));
@@ -27,6 +37,7 @@ Result<DeviceFacts> cuda_device_facts(int index) {
     return Status(StatusCode::kCuda,
                   fmt::format("device index must be 0..{}, got {}", count - 1, index));
   }
+  const CudaDeviceScope scope(index);
   TILEGATE_RETURN_IF_ERROR(cuda_status(cudaSetDevice(index), "selecting the CUDA device"));
   cudaDeviceProp properties{};
   TILEGATE_RETURN_IF_ERROR(

@@ -6,7 +6,20 @@
 
 namespace tilegate {
 
-// Facts of CUDA device `index`, which becomes the calling thread's current device.
+// While it lives device `index` is the calling thread's current one; afterwards the former one is
+// again. An index that CUDA refuses changes nothing, and the calls that follow say why.
+class CudaDeviceScope {
+ public:
+  explicit CudaDeviceScope(int index);
+  CudaDeviceScope(const CudaDeviceScope&) = delete;
+  CudaDeviceScope& operator=(const CudaDeviceScope&) = delete;
+  ~CudaDeviceScope();
+
+ private:
+  int former_ = -1;  // -1: it was current already
+};
+
+// Facts of CUDA device `index`.
 // Errors: cuda (no driver, no device, or an index past the last one); unsupported (older than
 // sm_80).
 Result<DeviceFacts> cuda_device_facts(int index);
