@@ -10,29 +10,38 @@
 // stages are in flight (docs/design/decode.md).
 #pragma once
 
+#include <type_traits>
+
 #include "kernel/attention/decode_loader.cuh"
+#include "kernel/attention/decode_narrow_warp.cuh"
 #include "kernel/attention/decode_warp.cuh"
 #include "kernel/ptx/grid.cuh"
 
 namespace tilegate::kernel {
 
-template <class Element, int kDim, int kMTiles, int kStages>
+template <class Element, int kDim, int kRows, int kStages>
 struct Decode {
-  using Warp = DecodeWarp<Element, kDim, kMTiles>;
+  static constexpr bool kNarrow = kRows < kDecodeTileRows;
+  static constexpr int kMTiles = kNarrow ? 1 : kRows / kDecodeTileRows;
+  using Warp = std::conditional_t<kNarrow, DecodeNarrowWarp<Element, kDim>,
+                                  DecodeWarp<Element, kDim, kMTiles>>;
   // Of units whose query rows are loaded ahead; two m-tiles leave no room for that.
   static constexpr int kQuerySlots = kMTiles == 1 ? kStages : 0;
   using Loader = DecodeLoader<kDim, kStages, kQuerySlots>;
   static constexpr int kThreads = 32 * kDecodeWarps;
-  static constexpr int kRows = kDecodeTileRows * kMTiles;
+  static constexpr int kStoredRows = kDecodeTileRows * kMTiles;
 
   struct SharedStorage {
     alignas(1024) unsigned char stages[kStages][kDecodeWarps][Loader::kStageBytes];
-    alignas(1024) unsigned char queries[kQuerySlots > 0 ? kQuerySlots : 1][kRows * kDim * 2];
+    alignas(1024) unsigned char queries[kQuerySlots > 0 ? kQuerySlots : 1][kStoredRows * kDim * 2];
     PageEntry entries[kDecodeWarps][Loader::kEntries];
-    float row_max[kDecodeWarps][kRows];
-    float row_sum[kDecodeWarps][kRows];
+    float row_max[kDecodeWarps][kStoredRows];
+    float row_sum[kDecodeWarps][kStoredRows];
     ScheduleStorage schedule;
   };
+
+  // Threads that share a row when a segment of a narrow kernel ends.
+  static constexpr int kNarrowLanes = kThreads / 8;
 
   // What registers must leave room for; shared memory decides on the device.
   static constexpr int kBlocksPerSm = kDim == 256 ? 1 : 2;
@@ -44,7 +53,7 @@ struct Decode {
     float* partial = nullptr;    // the partial row of a shared one; neither: not a row
   };
 
-  // Merges the statistics of the four warps; lanes that are first in their quad write the lse.
+  // Merges the statistics of the four warps; one of the threads that share a row writes the lse.
   // `slot` is where the partial result goes, -1 for a whole unit.
   static __device__ __forceinline__ Row merge_row(const DecodeParams& p,
                                                   const SharedStorage& shared, const Cursor& at,
@@ -84,7 +93,9 @@ struct Decode {
             p.lse + at.request * p.lse_batch + place.token * p.lse_row + place.head * p.lse_head;
       }
     }
-    if (threadIdx.x < 32 && threadIdx.x % 4 == 0 && lse_at != nullptr) *lse_at = lse;
+    const bool writes =
+        kNarrow ? threadIdx.x % kNarrowLanes == 0 : threadIdx.x < 32 && threadIdx.x % 4 == 0;
+    if (writes && lse_at != nullptr) *lse_at = lse;
     return merged;
   }
 
@@ -135,6 +146,37 @@ struct Decode {
     }
   }
 
+  // The same for at most 8 rows, a row for every kNarrowLanes threads.
+  static __device__ __forceinline__ void finish_narrow(SharedStorage& shared, const DecodeParams& p,
+                                                       Warp& state, const Cursor& at, int scratch,
+                                                       std::int64_t slot) {
+    constexpr int kStep = kNarrowLanes * 4;  // columns between a thread's vectors
+    const int warp = static_cast<int>(threadIdx.x / 32);
+    const int row = static_cast<int>(threadIdx.x) / kNarrowLanes;
+    state.store_statistics(shared.row_max[warp], shared.row_sum[warp]);
+    state.store_rows(reinterpret_cast<float*>(shared.stages[scratch][warp]));
+    __syncthreads();
+    const Row merged = merge_row(p, shared, at, row, slot);
+#pragma unroll
+    for (int i = 0; i < kDim / kStep; ++i) {
+      const int column = i * kStep + static_cast<int>(threadIdx.x) % kNarrowLanes * 4;
+      float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+      for (int w = 0; w < kDecodeWarps; ++w) {
+        const auto* from = reinterpret_cast<const float*>(shared.stages[scratch][w]);
+        const float4 part =
+            *reinterpret_cast<const float4*>(from + row * Warp::kScratchRow + column);
+        sum.x += merged.factor[w] * part.x;
+        sum.y += merged.factor[w] * part.y;
+        sum.z += merged.factor[w] * part.z;
+        sum.w += merged.factor[w] * part.w;
+      }
+      store_pair(merged, column, sum.x, sum.y);
+      store_pair(merged, column + 2, sum.z, sum.w);
+    }
+    __syncthreads();  // the scratch and the statistics are read before they are written again
+  }
+
   // Where a segment's partial result goes, or -1 when the segment is its whole unit.
   static __device__ __forceinline__ std::int64_t slot_of(const DecodeParams& p, const Cursor& at,
                                                          int worker_begin) {
@@ -180,27 +222,34 @@ struct Decode {
         if (unit != at.unit()) {
           unit = at.unit();
           query_slot = query_slot + 1 >= kQuerySlots ? 0 : query_slot + 1;
-          if (kQuerySlots == 0) Warp::store_queries(p, at, shared.queries[0]);
+          if constexpr (kQuerySlots == 0) Warp::store_queries(p, at, shared.queries[0]);
           __syncthreads();  // the other warps' rows are here, too
           state.load_queries(ptx::shared_address(shared.queries[query_slot]));
         }
-        state.multiply(p, at, ptx::shared_address(shared.stages[stage][warp]));
+        state.multiply(p, at, at.tile * kDecodeTileKeys + warp * 16,
+                       ptx::shared_address(shared.stages[stage][warp]));
         stage = stage + 1 == kStages ? 0 : stage + 1;
         ++at.tile;
       }
       const std::int64_t slot = slot_of(p, at, place.begin);
       // A request longer than planned must not write past the workspace.
-      if (slot < p.slots) finish(shared, p, state, at, loader.free_stage(), slot);
+      if (slot < p.slots) {
+        if constexpr (kNarrow) {
+          finish_narrow(shared, p, state, at, loader.free_stage(), slot);
+        } else {
+          finish(shared, p, state, at, loader.free_stage(), slot);
+        }
+      }
     }
     ptx::cp_async_wait<0>();
   }
 };
 
-template <class Element, int kDim, int kMTiles, int kStages>
+template <class Element, int kDim, int kRows, int kStages>
 __global__ void __launch_bounds__(32 * kDecodeWarps,
-                                  Decode<Element, kDim, kMTiles, kStages>::kBlocksPerSm)
+                                  Decode<Element, kDim, kRows, kStages>::kBlocksPerSm)
     decode_kernel(const __grid_constant__ DecodeParams p) {
-  Decode<Element, kDim, kMTiles, kStages>::run(p);
+  Decode<Element, kDim, kRows, kStages>::run(p);
 }
 
 }  // namespace tilegate::kernel

@@ -70,11 +70,10 @@ class DecodeWarp {
     }
   }
 
-  // One tile: this warp's 16 keys in the stage at shared address `stage`.
-  __device__ __forceinline__ void multiply(const DecodeParams& p, const Cursor& at,
+  // One tile: this warp's 16 keys from `key` on, in the stage at shared address `stage`.
+  template <class At>
+  __device__ __forceinline__ void multiply(const DecodeParams& p, const At& at, int key,
                                            std::uint32_t stage) {
-    const int warp = static_cast<int>(threadIdx.x / 32);
-    const int key = at.tile * kDecodeTileKeys + warp * kKeys;
     const int diagonal = at.span.kv_len - p.q_len;  // last key of token 0
     if (key >= at.span.kv_len) return;
     float s[kMTiles][2][4];
@@ -188,14 +187,16 @@ class DecodeWarp {
   }
 
   // Token of this lane's row of m-tile m, upper or lower half. Not kept: it is rarely needed.
-  static __device__ __forceinline__ int token_of(const DecodeParams& p, const Cursor& at, int m,
+  template <class At>
+  static __device__ __forceinline__ int token_of(const DecodeParams& p, const At& at, int m,
                                                  int half) {
     const int row = m * 16 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
     return (at.row_block * p.block_rows + row) / p.group;
   }
 
-  static __device__ __forceinline__ void mask(const DecodeParams& p, const Cursor& at, int m,
-                                              int key, float (&s)[2][4]) {
+  template <class At>
+  static __device__ __forceinline__ void mask(const DecodeParams& p, const At& at, int m, int key,
+                                              float (&s)[2][4]) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     int last[2];
     for (int half = 0; half < 2; ++half) {
@@ -289,7 +290,8 @@ class DecodeWarp {
 
   // The same where rows of such a tile see different keys: token by token, with the V rows that the
   // token may not see set to zero, so that what lies in them (NaN too) cannot reach its output.
-  __device__ __forceinline__ void accumulate_apart(const DecodeParams& p, const Cursor& at, int m,
+  template <class At>
+  __device__ __forceinline__ void accumulate_apart(const DecodeParams& p, const At& at, int m,
                                                    int key, const std::uint32_t (&weights)[4],
                                                    std::uint32_t v_tile) {
     const int lane = static_cast<int>(threadIdx.x % 32);

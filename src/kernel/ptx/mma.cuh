@@ -44,4 +44,12 @@ __device__ __forceinline__ void ldmatrix_x4_trans(std::uint32_t (&d)[4], std::ui
                : "memory");
 }
 
+// An 8x8 matrix of 16-bit elements that the warp holds as an mma fragment (lane: row lane / 4,
+// columns 2 (lane % 4) and the next), transposed.
+__device__ __forceinline__ std::uint32_t transpose_8x8(std::uint32_t x) {
+  std::uint32_t y;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;\n" : "=r"(y) : "r"(x));
+  return y;
+}
+
 }  // namespace tilegate::ptx

@@ -49,13 +49,14 @@ int blocks_per_sm(const DecodeConfig& config, const DeviceFacts& facts) {
 
 std::int64_t rows_per_unit(const AttentionProblem& p) { return p.uniform_qo_len * p.group_size(); }
 
-// The built configuration for the problem: two m-tiles where one does not hold all rows. -1: none.
+// The built configuration for the problem: the fewest rows that hold all, else the most. -1: none.
 int find_config(const AttentionProblem& p) {
   int best = -1;
   for (int i = 0; i < static_cast<int>(std::size(kDecodeConfigs)); ++i) {
     const DecodeConfig& config = kDecodeConfigs[i];
     if (config.dtype != p.dtype || config.head_dim != p.dim_qk) continue;
-    if (best < 0 || rows_per_unit(p) > kDecodeTileRows) best = i;
+    // They stand in rising order of rows.
+    if (best < 0 || kDecodeConfigs[best].rows < rows_per_unit(p)) best = i;
   }
   return best;
 }
@@ -97,7 +98,7 @@ Layout layout_of(const AttentionProblem& p, const DecodeConfig& config, std::int
   constexpr std::size_t kAlignment = 256;
   Layout layout;
   const std::int64_t rows = rows_per_unit(p);
-  const std::int64_t capacity = config.m_tiles * kDecodeTileRows;
+  const std::int64_t capacity = config.rows;
   layout.row_blocks = (rows + capacity - 1) / capacity;
   layout.block_rows = std::min(rows, capacity);
   layout.workers = std::int64_t{facts.num_sms} * blocks_per_sm(config, facts);
@@ -224,9 +225,8 @@ Schedule decode_schedule(const Operation& op, const DeviceFacts& facts) {
   const std::string cut = schedule.kv_split == 0 ? std::string("keys cut evenly")
                           : layout.slots == 0    ? std::string("one split a request")
                                               : fmt::format("{} keys a split", schedule.kv_split);
-  schedule.note =
-      fmt::format("{} blocks, {} stages of {} keys, {} rows together; {}", layout.workers,
-                  config.stages, kDecodeTileKeys, config.m_tiles * kDecodeTileRows, cut);
+  schedule.note = fmt::format("{} blocks, {} stages of {} keys, {} rows together; {}",
+                              layout.workers, config.stages, kDecodeTileKeys, config.rows, cut);
   return schedule;
 }
 

@@ -4,15 +4,21 @@
 
 namespace tilegate {
 
-template cudaError_t launch_decode<DType::kBFloat16, 64, 1, 5>(const kernel::DecodeParams&,
+template cudaError_t launch_decode<DType::kBFloat16, 64, 8, 5>(const kernel::DecodeParams&,
                                                                const DecodeGrid&, cudaStream_t);
-template cudaError_t launch_decode<DType::kBFloat16, 64, 2, 6>(const kernel::DecodeParams&,
-                                                               const DecodeGrid&, cudaStream_t);
-template cudaError_t launch_decode<DType::kBFloat16, 128, 1, 3>(const kernel::DecodeParams&,
+template cudaError_t launch_decode<DType::kBFloat16, 64, 16, 5>(const kernel::DecodeParams&,
                                                                 const DecodeGrid&, cudaStream_t);
-template cudaError_t launch_decode<DType::kBFloat16, 128, 2, 3>(const kernel::DecodeParams&,
+template cudaError_t launch_decode<DType::kBFloat16, 64, 32, 6>(const kernel::DecodeParams&,
                                                                 const DecodeGrid&, cudaStream_t);
-template cudaError_t launch_decode<DType::kBFloat16, 256, 1, 3>(const kernel::DecodeParams&,
+template cudaError_t launch_decode<DType::kBFloat16, 128, 8, 3>(const kernel::DecodeParams&,
                                                                 const DecodeGrid&, cudaStream_t);
+template cudaError_t launch_decode<DType::kBFloat16, 128, 16, 3>(const kernel::DecodeParams&,
+                                                                 const DecodeGrid&, cudaStream_t);
+template cudaError_t launch_decode<DType::kBFloat16, 128, 32, 3>(const kernel::DecodeParams&,
+                                                                 const DecodeGrid&, cudaStream_t);
+template cudaError_t launch_decode<DType::kBFloat16, 256, 8, 3>(const kernel::DecodeParams&,
+                                                                const DecodeGrid&, cudaStream_t);
+template cudaError_t launch_decode<DType::kBFloat16, 256, 16, 3>(const kernel::DecodeParams&,
+                                                                 const DecodeGrid&, cudaStream_t);
 
 }  // namespace tilegate

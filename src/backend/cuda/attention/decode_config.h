@@ -10,16 +10,22 @@ namespace tilegate {
 // Stages: the two blocks (dim 256: one) of an SM of 228 KB have about 200 KB of loads in flight,
 // and leave room for a block of combine beside them.
 inline constexpr DecodeConfig kDecodeConfigs[] = {
-    {DType::kBFloat16, 64, 1, 5, &launch_decode<DType::kBFloat16, 64, 1, 5>},
-    {DType::kBFloat16, 64, 2, 6, &launch_decode<DType::kBFloat16, 64, 2, 6>},
-    {DType::kBFloat16, 128, 1, 3, &launch_decode<DType::kBFloat16, 128, 1, 3>},
-    {DType::kBFloat16, 128, 2, 3, &launch_decode<DType::kBFloat16, 128, 2, 3>},
-    {DType::kBFloat16, 256, 1, 3, &launch_decode<DType::kBFloat16, 256, 1, 3>},
-    {DType::kFloat16, 64, 1, 5, &launch_decode<DType::kFloat16, 64, 1, 5>},
-    {DType::kFloat16, 64, 2, 6, &launch_decode<DType::kFloat16, 64, 2, 6>},
-    {DType::kFloat16, 128, 1, 3, &launch_decode<DType::kFloat16, 128, 1, 3>},
-    {DType::kFloat16, 128, 2, 3, &launch_decode<DType::kFloat16, 128, 2, 3>},
-    {DType::kFloat16, 256, 1, 3, &launch_decode<DType::kFloat16, 256, 1, 3>},
+    {DType::kBFloat16, 64, 8, 5, &launch_decode<DType::kBFloat16, 64, 8, 5>},
+    {DType::kBFloat16, 64, 16, 5, &launch_decode<DType::kBFloat16, 64, 16, 5>},
+    {DType::kBFloat16, 64, 32, 6, &launch_decode<DType::kBFloat16, 64, 32, 6>},
+    {DType::kBFloat16, 128, 8, 3, &launch_decode<DType::kBFloat16, 128, 8, 3>},
+    {DType::kBFloat16, 128, 16, 3, &launch_decode<DType::kBFloat16, 128, 16, 3>},
+    {DType::kBFloat16, 128, 32, 3, &launch_decode<DType::kBFloat16, 128, 32, 3>},
+    {DType::kBFloat16, 256, 8, 3, &launch_decode<DType::kBFloat16, 256, 8, 3>},
+    {DType::kBFloat16, 256, 16, 3, &launch_decode<DType::kBFloat16, 256, 16, 3>},
+    {DType::kFloat16, 64, 8, 5, &launch_decode<DType::kFloat16, 64, 8, 5>},
+    {DType::kFloat16, 64, 16, 5, &launch_decode<DType::kFloat16, 64, 16, 5>},
+    {DType::kFloat16, 64, 32, 6, &launch_decode<DType::kFloat16, 64, 32, 6>},
+    {DType::kFloat16, 128, 8, 3, &launch_decode<DType::kFloat16, 128, 8, 3>},
+    {DType::kFloat16, 128, 16, 3, &launch_decode<DType::kFloat16, 128, 16, 3>},
+    {DType::kFloat16, 128, 32, 3, &launch_decode<DType::kFloat16, 128, 32, 3>},
+    {DType::kFloat16, 256, 8, 3, &launch_decode<DType::kFloat16, 256, 8, 3>},
+    {DType::kFloat16, 256, 16, 3, &launch_decode<DType::kFloat16, 256, 16, 3>},
 };
 
 }  // namespace tilegate

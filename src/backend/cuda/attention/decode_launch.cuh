@@ -44,15 +44,15 @@ cudaError_t launch_overlapped(Kernel kernel, dim3 blocks, int threads, int share
   return cudaLaunchKernelEx(&config, kernel, params);
 }
 
-template <DType kType, int kDim, int kMTiles, int kStages>
+template <DType kType, int kDim, int kRows, int kStages>
 cudaError_t launch_decode(const kernel::DecodeParams& params, const DecodeGrid& grid,
                           cudaStream_t stream) {
   using Element = typename ElementOf<kType>::type;
-  using Kernel = kernel::Decode<Element, kDim, kMTiles, kStages>;
+  using Kernel = kernel::Decode<Element, kDim, kRows, kStages>;
   constexpr int kShared = sizeof(typename Kernel::SharedStorage);
-  static_assert(kShared <= DecodeConfig{kType, kDim, kMTiles, kStages, nullptr}.shared_bytes());
+  static_assert(kShared <= DecodeConfig{kType, kDim, kRows, kStages, nullptr}.shared_bytes());
   const cudaError_t error =
-      launch_overlapped(kernel::decode_kernel<Element, kDim, kMTiles, kStages>,
+      launch_overlapped(kernel::decode_kernel<Element, kDim, kRows, kStages>,
                         dim3(static_cast<unsigned>(params.workers)), Kernel::kThreads, kShared,
                         params, grid.overlap, stream);
   if (error != cudaSuccess || grid.combine_blocks == 0) return error;

@@ -19,15 +19,15 @@ struct DecodeGrid {
 };
 
 // Enqueues decode and, when asked for, combine.
-template <DType kType, int kDim, int kMTiles, int kStages>
+template <DType kType, int kDim, int kRows, int kStages>
 cudaError_t launch_decode(const kernel::DecodeParams& params, const DecodeGrid& grid,
                           cudaStream_t stream);
 
 struct DecodeConfig {
   DType dtype;
   int head_dim;
-  int m_tiles;  // 16 query rows each
-  int stages;   // of 64 keys, K and V
+  int rows;    // query rows multiplied together: 8, or tiles of 16
+  int stages;  // of 64 keys, K and V
   cudaError_t (*launch)(const kernel::DecodeParams&, const DecodeGrid&, cudaStream_t);
 
   // Shared memory of a block: the stages, the queries of units to come (one m-tile) or of this one,
@@ -36,11 +36,12 @@ struct DecodeConfig {
     constexpr int kSchedule = 256;
     constexpr int kAlignment = 1024;
     const int stage = kernel::kDecodeTileKeys * head_dim * 2 * 2;
-    const int queries = m_tiles * kernel::kDecodeTileRows * head_dim * 2;
+    const int stored_rows = rows > kernel::kDecodeTileRows ? rows : kernel::kDecodeTileRows;
+    const int slots = rows > kernel::kDecodeTileRows ? 1 : stages;
+    const int queries = stored_rows * head_dim * 2;
     const int entries = kernel::kDecodeWarps * (stages + 1) * kernel::kDecodeEntryBytes;
-    const int statistics = kernel::kDecodeWarps * m_tiles * kernel::kDecodeTileRows * 2 * 4;
-    const int bytes =
-        stages * stage + (m_tiles == 1 ? stages : 1) * queries + entries + statistics + kSchedule;
+    const int statistics = kernel::kDecodeWarps * stored_rows * 2 * 4;
+    const int bytes = stages * stage + slots * queries + entries + statistics + kSchedule;
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 };
