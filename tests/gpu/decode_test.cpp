@@ -2,7 +2,10 @@
 // cuda.decode against the fp64 reference backend: layouts, tables, lengths, options, bits, graphs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/gpu/paged_case.h"
+#include "tilegate/device_timing.h"
 
 namespace tilegate::test {
 namespace {
@@ -45,6 +48,34 @@ void expect_reference(const DecodeShape& shape) {
 class Decode : public testing::Test {
  protected:
   void SetUp() override { TILEGATE_REQUIRE_GPU(80); }
+
+  // Captures `c` once and replays it after every `change(value)` of its tensors.
+  template <class Change>
+  static void expect_replays(DecodeCase& c, std::initializer_list<int> values, Change change) {
+    Context cuda = Context::create({.device = gpu()}).value();
+    Context cpu = Context::create({}).value();
+    const DecodePagedArgs args = c.device();
+    const Plan decode = plan_on(cuda, args, c.options);
+    DeviceBuffer workspace = DeviceBuffer::allocate(gpu(), decode.workspace_bytes()).value();
+    const Stream stream = Stream::create(gpu()).value();
+    const auto run = [&] {
+      return decode.run(cuda, args, {workspace.data(), workspace.bytes()}, stream.handle());
+    };
+    const Recording recording = Recording::capture(stream, run).value();
+    for (const int value : values) {
+      change(value);
+      (void)c.device();  // the same addresses
+      recording.replay(stream).throw_if_error();
+      stream.synchronize().throw_if_error();
+      const auto o = c.o().read();
+      const auto lse = c.lse().read();
+      const DecodePagedArgs host = c.host();
+      plan_on(cpu, host, c.options).run(cpu, host, {}).throw_if_error();
+      SCOPED_TRACE(value);
+      EXPECT_LE(distance(c.o().host(), o), kTolerance);
+      EXPECT_LE(distance(c.lse().host(), lse), kLseTolerance);
+    }
+  }
 };
 
 TEST_F(Decode, PageTablesLayoutsAndIndexTypes) {
@@ -184,40 +215,18 @@ TEST_F(Decode, BatchInvariantBits) {
 // A graph captured while the request is 2 keys long replays at every length the plan allows.
 TEST_F(Decode, GraphReplaysAtNewLengths) {
   constexpr int kLongest = 131072;
-  Context cuda = Context::create({.device = gpu()}).value();
   DecodeShape shape{.kv_lens = {kLongest, 40}, .heads_q = 4, .heads_kv = 1, .dim = 64};
   DecodeCase c(shape, 9);
-  const DecodePagedArgs args = c.device();
-  const Plan decode = plan_on(cuda, args, c.options);
-  DeviceBuffer workspace = DeviceBuffer::allocate(gpu(), decode.workspace_bytes()).value();
-  const auto set_length = [&](std::int32_t keys) {
-    ASSERT_EQ(cudaMemcpy(args.table.kv_lens.data, &keys, sizeof(keys), cudaMemcpyHostToDevice),
-              cudaSuccess);
-    c.set_length(0, keys);
-  };
-  set_length(2);
-  cudaStream_t stream = nullptr;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
-  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
-  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-  decode.run(cuda, args, {workspace.data(), workspace.bytes()}, stream).throw_if_error();
-  ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
-  ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
-  Context cpu = Context::create({}).value();
-  for (const int keys : {2, 8192, kLongest, 0, 65}) {
-    set_length(keys);
-    ASSERT_EQ(cudaGraphLaunch(exec, stream), cudaSuccess);
-    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-    const auto o = c.o().read();
-    const DecodePagedArgs host = c.host();
-    plan_on(cpu, host, c.options).run(cpu, host, {}).throw_if_error();
-    SCOPED_TRACE(keys);
-    EXPECT_LE(distance(c.o().host(), o), kTolerance);
+  c.set_length(0, 2);
+  expect_replays(c, {2, 8192, kLongest, 0, 65}, [&](int keys) { c.set_length(0, keys); });
+}
+
+// The pages are read at replay: here requests trade them.
+TEST_F(Decode, GraphReplaysWithOtherPages) {
+  for (const bool dense : {false, true}) {
+    DecodeCase c({.kv_lens = {70, 70, 70}, .q_len = 2, .dense_table = dense}, 10);
+    expect_replays(c, {1, 2, 0}, [&](int by) { c.rotate_pages(by); });
   }
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
 }
 
 // Rows of later tokens may hold NaN values: earlier rows never multiply them.
@@ -226,6 +235,84 @@ TEST_F(Decode, LaterTokensDoNotReachEarlierRows) {
   DecodeCase c(shape, 21);
   c.poison_key(0, 129);
   expect_reference(c);
+}
+
+// Keys that a window or a later position hides from every row may hold anything.
+TEST_F(Decode, HiddenKeysMayHoldNanAndInfinity) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    for (const int q_len : {1, 4}) {
+      DecodeShape shape{.kv_lens = {300, 40}, .q_len = q_len};
+      shape.options.window_left = 20;
+      DecodeCase c(shape, 22);
+      for (const int key : {0, 100, 255, 256, 270, 275}) c.spoil_key(0, key, bad);
+      SCOPED_TRACE(testing::Message() << bad << " " << q_len);
+      expect_reference(c);
+    }
+  }
+}
+
+// The same requests in another order: the same answers, and the same bits where they are pinned.
+TEST_F(Decode, RequestsInAnotherOrder) {
+  Context cuda = Context::create({.device = gpu()}).value();
+  for (const bool invariant : {false, true}) {
+    DecodeShape shape{.kv_lens = {900, 900, 900}, .q_len = 2};
+    shape.options.batch_invariant = invariant;
+    DecodeCase c(shape, 12);
+    const DecodePagedArgs args = c.device();
+    const Plan decode = plan_on(cuda, args, c.options);
+    run_on_gpu(cuda, decode, args);
+    const auto first = c.o().read();
+    c.rotate_pages(1);
+    c.rotate_queries(1);
+    run_on_gpu(cuda, decode, c.device());
+    auto moved = c.o().read();
+    const std::size_t request = moved.size() / 3;
+    std::rotate(moved.begin(), moved.begin() + static_cast<long>(request), moved.end());
+    std::rotate(moved.begin(), moved.begin() + static_cast<long>(request), moved.end());
+    EXPECT_TRUE(!invariant || moved == first);
+    Tensor wanted(shape.dtype, {3 * shape.q_len, shape.heads_q, shape.dim});
+    for (std::int64_t i = 0; i < wanted.shape().numel(); ++i) {
+      wanted.set(i, load_float(first.data(), shape.dtype, i));
+    }
+    EXPECT_LE(distance(wanted.host(), moved), kTolerance);
+  }
+}
+
+// Pages 1, 65536 and 131073 of a pool past 2^31 elements; all others hold NaN.
+TEST_F(Decode, PagesFarApart) {
+  constexpr std::int64_t kFar[] = {1, 65536, 131073};
+  Context cuda = Context::create({.device = gpu()}).value();
+  DecodeShape shape{.kv_lens = {40}, .heads_q = 16, .heads_kv = 8, .spare_pages = 0};
+  DecodeCase c(shape, 13);
+  const DecodePagedArgs near = c.device();
+  run_on_gpu(cuda, plan_on(cuda, near, c.options), near);
+  const auto wanted = c.o().read();
+  const std::int64_t page_bytes = near.k_cache.strides[0] * size_of(shape.dtype);
+  const auto bytes = static_cast<std::size_t>((kFar[2] + 1) * page_bytes);
+  DeviceBuffer k = DeviceBuffer::allocate(gpu(), bytes).value();
+  DeviceBuffer v = DeviceBuffer::allocate(gpu(), bytes).value();
+  k.fill(0xff).throw_if_error();
+  v.fill(0xff).throw_if_error();
+  DecodePagedArgs far = near;
+  for (const auto& [pool, small] : {std::pair{&k, near.k_cache}, {&v, near.v_cache}}) {
+    for (int n = 0; n < 3; ++n) {
+      ASSERT_EQ(cudaMemcpy(static_cast<char*>(pool->data()) + kFar[n] * page_bytes,
+                           static_cast<char*>(small.data) + c.page(n) * page_bytes,
+                           static_cast<std::size_t>(page_bytes), cudaMemcpyDeviceToDevice),
+                cudaSuccess);
+    }
+  }
+  far.k_cache.data = k.data();
+  far.v_cache.data = v.data();
+  far.k_cache.shape[0] = far.v_cache.shape[0] = kFar[2] + 1;
+  const std::vector<std::int32_t> table(std::begin(kFar), std::end(kFar));
+  ASSERT_EQ(cudaMemcpy(near.table.block_tables.data, table.data(), sizeof(std::int32_t) * 3,
+                       cudaMemcpyHostToDevice),
+            cudaSuccess);
+  run_on_gpu(cuda, plan_on(cuda, far, c.options), far);
+  EXPECT_EQ(c.o().read(), wanted);
 }
 
 TEST_F(Decode, RejectsWhatItDoesNotServe) {

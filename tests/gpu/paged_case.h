@@ -114,6 +114,39 @@ class DecodeCase {
     });
   }
 
+  // Makes the key and value rows of one key `x`, in all heads.
+  void spoil_key(int request, int key, float x) {
+    for_each_element(request, key, [&](std::int64_t i, std::int64_t) {
+      k_.set(i, x);
+      v_.set(i, x);
+    });
+  }
+
+  // Request b gets the pages that request b + by was dealt; all have equally many.
+  void rotate_pages(int by) {
+    const auto batch = static_cast<std::int64_t>(shape_.kv_lens.size());
+    const std::int64_t count = pages_of(shape_.kv_lens[0], shape_.page_size);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t n = 0; n < count; ++n) {
+        const std::int64_t page = this->page((b + by) % batch * count + n);
+        block_tables_.set_index(b * block_tables_.shape().shape[1] + n, page);
+        indices_.set_index(b * count + n, page);
+      }
+    }
+  }
+  // Request b gets the query rows of request b + by.
+  void rotate_queries(int by) {
+    const std::int64_t size = q_.shape().numel();
+    const std::int64_t request = size / static_cast<std::int64_t>(shape_.kv_lens.size());
+    std::vector<float> old;
+    for (std::int64_t i = 0; i < size; ++i) old.push_back(q_.get(i));
+    for (std::int64_t i = 0; i < size; ++i) {
+      q_.set(i, old[static_cast<std::size_t>((i + by * request) % size)]);
+    }
+  }
+  // The n-th page that was dealt.
+  std::int64_t page(std::int64_t n) const { return order_[static_cast<std::size_t>(n)]; }
+
   // Request 0 (query, keys, values) of a case with the same request length.
   void copy_request_0(DecodeCase& from) {
     const std::int64_t query = shape_.q_len * shape_.heads_q * shape_.dim;
