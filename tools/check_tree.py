@@ -63,6 +63,7 @@ ROOMS = {
     "tests/gpu/": [PUBLIC, "src/"],
     "tests/fuzz/": [PUBLIC, "src/", "io/"],
     "tests/op/": [PUBLIC],
+    "tests/rehearsal/": [PUBLIC, "src/", "tests/op/"],
     "tests/examples/": [PUBLIC, "examples/"],
     "tests/fail/": [PUBLIC],
     "tests/cli/": [PUBLIC, "io/", "cli/"],

@@ -23,12 +23,12 @@ class AttentionBatch : public AttentionLaw {
 };
 
 TEST_P(AttentionBatch, ARequestAloneEqualsItselfInABatch) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     AttentionCall batch = make_ragged({.qo_lens = {3, 3, 3, 3},
                                        .kv_lens = {900, 3, 64, 257},
                                        .heads_q = 2,
                                        .heads_kv = 1,
-                                       .dim_qk = 32,
+                                       .dim_qk = head_dim(32),
                                        .dtype = dtype});
     batch.options.causal = true;
     for (std::size_t request = 0; request < 4; ++request) {
@@ -41,8 +41,11 @@ TEST_P(AttentionBatch, ARequestAloneEqualsItselfInABatch) {
 }
 
 TEST_P(AttentionBatch, LongRequestsAlone) {
-  AttentionCall batch = make_ragged(
-      {.qo_lens = {2, 2}, .kv_lens = {40, 4200}, .heads_q = 2, .heads_kv = 1, .dim_qk = 16});
+  AttentionCall batch = make_ragged({.qo_lens = {2, 2},
+                                     .kv_lens = {40, 4200},
+                                     .heads_q = 2,
+                                     .heads_kv = 1,
+                                     .dim_qk = head_dim(16)});
   const AttentionCall single = alone(batch, 1);
   expect_oracle_in_every_form(batch, "long");
   expect_alone_equals(batch, single, 1);
@@ -55,11 +58,35 @@ TEST_P(AttentionBatch, UnequalRequestsAlone) {
                                      .kv_lens = {70, 300, 4, 0},
                                      .heads_q = 2,
                                      .heads_kv = 1,
-                                     .dim_qk = 32});
+                                     .dim_qk = head_dim(32)});
   for (const std::size_t request : {0, 1, 3}) {
     const AttentionCall single = alone(batch, request);
     expect_alone_equals(batch, single, request);
     expect_alone_equals(as_paged(batch), as_paged(single), request);
+  }
+}
+
+// To the tolerance, and bit for bit where the plan's bits do not depend on the batch.
+TEST_P(AttentionBatch, RequestsInAnotherOrder) {
+  for (tilegate::DType dtype : float_dtypes()) {
+    AttentionCall ragged =
+        make_ragged({.qo_lens = {3, 3, 3, 3}, .kv_lens = {200, 3, 64, 0}, .dtype = dtype});
+    ragged.options.causal = true;
+    const Dims order = {2, 3, 0, 1};
+    const AttentionCall other = reordered(ragged, order);
+    const auto expect_same_answers = [&](AttentionCall a, AttentionCall b) {
+      a.reset_outputs();
+      if (!run(a) || !run(b)) return;
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        const auto from = static_cast<std::size_t>(order[i]);
+        expect_close(b.o_of(i), a.o_of(from), tolerance(Quantity::kAttention, dtype), "o moved");
+        expect_close(b.lse_of(i), a.lse_of(from), tolerance(Quantity::kLse, dtype), "lse moved");
+        if (pinned()) expect_same_bits(b.o_of(i), a.o_of(from), "o moved, " + label(b));
+      }
+    };
+    expect_same_answers(ragged, other);
+    expect_same_answers(as_paged(ragged), as_paged(other));
+    expect_same_answers(as_decode(ragged), as_decode(other));
   }
 }
 
@@ -87,7 +114,7 @@ TEST_P(AttentionBatch, PrefixBits) {
                                   .kv_lens = {length},
                                   .heads_q = 2,
                                   .heads_kv = 1,
-                                  .dim_qk = 32,
+                                  .dim_qk = head_dim(32),
                                   .spare_rows = 0};
     AttentionCall call = make_ragged(shape);
     AttentionCall other = make_ragged(shape);
@@ -111,8 +138,11 @@ TEST_P(AttentionBatch, PrefixBits) {
 }
 
 TEST_P(AttentionBatch, SplitsAgreeToTolerance) {
-  AttentionCall one = make_ragged(
-      {.qo_lens = {1, 1}, .kv_lens = {700, 30}, .heads_q = 2, .heads_kv = 1, .dim_qk = 32});
+  AttentionCall one = make_ragged({.qo_lens = {1, 1},
+                                   .kv_lens = {700, 30},
+                                   .heads_q = 2,
+                                   .heads_kv = 1,
+                                   .dim_qk = head_dim(32)});
   one.sinks = Random(3).normals(Tensor::packed(tilegate::DType::kFloat32, {2}));
   one.options.disable_split_kv = true;
   for (AttentionCall base : {as_paged(one), as_decode(one)}) {
@@ -133,8 +163,8 @@ TEST_P(AttentionBatch, SplitsAgreeToTolerance) {
 
 TEST_P(AttentionBatch, TwoThousandOneTokenRequests) {
   const Dims ones(2048, 1);
-  AttentionCall call =
-      make_ragged({.qo_lens = ones, .kv_lens = ones, .heads_q = 2, .heads_kv = 1, .dim_qk = 8});
+  AttentionCall call = make_ragged(
+      {.qo_lens = ones, .kv_lens = ones, .heads_q = 2, .heads_kv = 1, .dim_qk = head_dim(8)});
   expect_oracle(call);
   expect_oracle(as_paged(call, {.page_size = 1}));
   expect_oracle(as_decode(call, {.page_size = 1}));
@@ -146,7 +176,7 @@ TEST_P(AttentionBatch, HundredThousandPairs) {
                                     .kv_lens = ones,
                                     .heads_q = 32,
                                     .heads_kv = 1,
-                                    .dim_qk = 8,
+                                    .dim_qk = head_dim(8),
                                     .dtype = tilegate::DType::kBFloat16});
   expect_oracle(call);
   expect_oracle(as_decode(call, {.page_size = 1}));

@@ -31,7 +31,7 @@ class EmptyRows : public AttentionLaw {
 };
 
 TEST_P(EmptyRows, MoreRowsThanKeysUnderCausal) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     AttentionCall ragged = make_ragged({.qo_lens = {9, 9}, .kv_lens = {4, 12}, .dtype = dtype});
     ragged.options.causal = true;
     for (AttentionCall call : {ragged, as_paged(ragged), as_decode(ragged)}) {
@@ -72,7 +72,8 @@ TEST_P(EmptyRows, NoKeysAtAll) {
 TEST_P(EmptyRows, NoRowsAndNoRequests) {
   AttentionCall no_rows = make_ragged({.qo_lens = {0, 0}, .kv_lens = {5, 2}});
   AttentionCall no_requests = make_ragged({.qo_lens = {}, .kv_lens = {}});
-  for (AttentionCall call : {no_rows, as_paged(no_rows), no_requests, as_paged(no_requests)}) {
+  for (AttentionCall call :
+       {no_rows, as_paged(no_rows), no_requests, as_paged(no_requests), as_decode(no_requests)}) {
     if (run(call)) expect_untouched(call.o, "o of " + label(call));
   }
 }

@@ -3,8 +3,8 @@
 // heads and pages past 2^31 and 2^32 elements; the bits equal those of packed tensors.
 #include <algorithm>
 
-#include "tests/op/harness/sparse.h"
 #include "tests/op/oracle/attention_law.h"
+#include "tests/op/tensor/sparse.h"
 
 namespace laws {
 namespace {

@@ -10,7 +10,7 @@ class Masks : public AttentionLaw {};
 
 AttentionCall ragged(std::int64_t rows = 5) {
   return make_ragged(
-      {.qo_lens = {rows, rows, rows}, .kv_lens = {rows, 37, rows + 1}, .dim_qk = 32});
+      {.qo_lens = {rows, rows, rows}, .kv_lens = {rows, 37, rows + 1}, .dim_qk = head_dim(32)});
 }
 
 TEST_P(Masks, WindowsWithAndWithoutCausal) {
@@ -29,8 +29,11 @@ TEST_P(Masks, WindowsWithAndWithoutCausal) {
 }
 
 TEST_P(Masks, WindowAcrossTiles) {
-  AttentionCall call = make_ragged(
-      {.qo_lens = {140, 70}, .kv_lens = {200, 133}, .heads_q = 2, .heads_kv = 1, .dim_qk = 16});
+  AttentionCall call = make_ragged({.qo_lens = {140, 70},
+                                    .kv_lens = {200, 133},
+                                    .heads_q = 2,
+                                    .heads_kv = 1,
+                                    .dim_qk = head_dim(16)});
   for (const std::int64_t left : {0, 20, 64, 129}) {
     call.options.causal = true;
     call.options.window_left = left;

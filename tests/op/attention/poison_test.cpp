@@ -26,7 +26,7 @@ constexpr double kBad[] = {std::numeric_limits<double>::quiet_NaN(),
                            std::numeric_limits<double>::infinity()};
 
 TEST_P(AttentionPoison, NeighbouringRequests) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     for (const double bad : kBad) {
       const AttentionShape shape = {.qo_lens = {6, 6, 6}, .kv_lens = {11, 70, 9}, .dtype = dtype};
       const AttentionCall call = make_ragged(shape);
@@ -45,7 +45,7 @@ TEST_P(AttentionPoison, NeighbouringRequests) {
 // What the cache holds past kv_len and in pages of nobody: NaN, infinity or zero give the same
 // bits.
 TEST_P(AttentionPoison, UnusedPagesAndSlots) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     for (const std::int64_t page_size : {1, 5, 16}) {
       const AttentionCall ragged =
           make_ragged({.qo_lens = {3, 3}, .kv_lens = {13, 42}, .dtype = dtype});
@@ -70,17 +70,19 @@ TEST_P(AttentionPoison, UnusedPagesAndSlots) {
 TEST_P(AttentionPoison, TableEntriesPastARequestsPages) {
   const AttentionCall ragged = make_ragged({.qo_lens = {2, 2, 2}, .kv_lens = {9, 1, 0}});
   for (const auto index : {tilegate::DType::kInt32, tilegate::DType::kInt64}) {
-    AttentionCall call = as_paged(ragged, {.table = Table::kDense});
-    call.block_tables = call.block_tables.as(index);
-    call.kv_lens_arg = call.kv_lens_arg.as(index);
-    call.qo_indptr = call.qo_indptr.as(index);
-    AttentionCall negative = call;
-    negative.block_tables = call.block_tables.clone();
-    for (std::int64_t i = 0; i < negative.block_tables.numel(); ++i) {
-      if (negative.block_tables.flat(i) > 1e9) negative.block_tables.set_flat(i, -7.0);
+    const PagedForm form = {.table = Table::kDense};
+    for (AttentionCall call : {as_paged(ragged, form), as_decode(ragged, form)}) {
+      call.block_tables = call.block_tables.as(index);
+      call.kv_lens_arg = call.kv_lens_arg.as(index);
+      call.qo_indptr = call.qo_indptr.as(index);
+      AttentionCall negative = call;
+      negative.block_tables = call.block_tables.clone();
+      for (std::int64_t i = 0; i < negative.block_tables.numel(); ++i) {
+        if (negative.block_tables.flat(i) > 1e9) negative.block_tables.set_flat(i, -7.0);
+      }
+      expect_same(call, negative, {0, 1, 2});
+      expect_oracle(negative);
     }
-    expect_same(call, negative, {0, 1, 2});
-    expect_oracle(negative);
   }
 }
 
@@ -103,7 +105,7 @@ TEST_P(AttentionPoison, MaskedKeysOfAnySize) {
 
 // A NaN in a query row makes that row NaN, and no other.
 TEST_P(AttentionPoison, AQueryRowKeepsItsNaN) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     const AttentionShape shape = {.qo_lens = {9, 9}, .kv_lens = {30, 12}, .dtype = dtype};
     AttentionCall ragged = make_ragged(shape);
     ragged.q.select(0, 4).select(0, 1).poison();

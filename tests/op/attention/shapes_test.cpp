@@ -8,7 +8,7 @@ namespace {
 class AttentionShapes : public AttentionLaw {};
 
 TEST_P(AttentionShapes, EveryDtypeInEveryForm) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     AttentionCall call = make_ragged({.qo_lens = {3, 3, 3}, .kv_lens = {9, 3, 40}, .dtype = dtype});
     expect_oracle_in_every_form(call);
     call.options.causal = true;
@@ -24,7 +24,9 @@ TEST_P(AttentionShapes, HeadDims) {
   };
   for (const Pair dim :
        {Pair{8, 8}, {24, 24}, {64, 64}, {72, 40}, {128, 128}, {192, 128}, {256, 256}}) {
-    for (tilegate::DType dtype : {tilegate::DType::kFloat32, tilegate::DType::kBFloat16}) {
+    for (tilegate::DType dtype : {plain_dtype(), tilegate::DType::kBFloat16}) {
+      // A graph a shape, each a second: cuDNN's dtypes have their own law.
+      if (on(tilegate::Backend::kCudnn) && dtype != tilegate::DType::kBFloat16) continue;
       AttentionCall call = make_ragged({.qo_lens = {11},
                                         .kv_lens = {29},
                                         .heads_q = 2,
@@ -64,15 +66,18 @@ TEST_P(AttentionShapes, GroupSizes) {
 TEST_P(AttentionShapes, LengthsFrom1To130) {
   Dims lens;
   for (std::int64_t n = 1; n <= 130; ++n) lens.push_back(n);
-  AttentionCall call =
-      make_ragged({.qo_lens = lens, .kv_lens = lens, .heads_q = 1, .heads_kv = 1, .dim_qk = 16});
+  AttentionCall call = make_ragged(
+      {.qo_lens = lens, .kv_lens = lens, .heads_q = 1, .heads_kv = 1, .dim_qk = head_dim(16)});
   call.options.causal = true;
   expect_oracle(call);
   expect_oracle(as_paged(call, {.page_size = 16}));
   const Dims one_row(lens.size(), 1);
-  expect_oracle(as_decode(
-      make_ragged({.qo_lens = one_row, .kv_lens = lens, .heads_q = 2, .heads_kv = 1, .dim_qk = 16}),
-      {.page_size = 16}));
+  expect_oracle(as_decode(make_ragged({.qo_lens = one_row,
+                                       .kv_lens = lens,
+                                       .heads_q = 2,
+                                       .heads_kv = 1,
+                                       .dim_qk = head_dim(16)}),
+                          {.page_size = 16}));
 }
 
 TEST_P(AttentionShapes, CrossAttentionOfUnequalLengths) {
@@ -81,7 +86,7 @@ TEST_P(AttentionShapes, CrossAttentionOfUnequalLengths) {
                                       .kv_lens = {70, 3, 129, 64},
                                       .heads_q = 2,
                                       .heads_kv = 1,
-                                      .dim_qk = 32});
+                                      .dim_qk = head_dim(32)});
     call.options.causal = causal;
     expect_oracle_in_every_form(call, causal ? "causal" : "full");
   }
@@ -101,6 +106,18 @@ TEST_P(AttentionShapes, PageSizes) {
   }
 }
 
+// A page number past 16 bits and past 2^17 is not cut short.
+TEST_P(AttentionShapes, PageNumbersPast16Bits) {
+  const AttentionCall call = make_ragged(
+      {.qo_lens = {1, 1}, .kv_lens = {3, 1}, .heads_q = 2, .heads_kv = 1, .dim_qk = head_dim(8)});
+  for (const Table table : {Table::kCsr, Table::kDense}) {
+    const PagedForm form = {
+        .page_size = 1, .table = table, .first_pages = {65536, 131073, 1, 65537}};
+    expect_oracle(as_paged(call, form));
+    expect_oracle(as_decode(call, form));
+  }
+}
+
 TEST_P(AttentionShapes, DecodeRows1To16) {
   for (std::int64_t rows = 1; rows <= 16; ++rows) {
     AttentionCall call = make_ragged(
@@ -114,7 +131,7 @@ TEST_P(AttentionShapes, LongKeysAreSplitRight) {
                                     .kv_lens = {1500, 4},
                                     .heads_q = 2,
                                     .heads_kv = 1,
-                                    .dim_qk = 32,
+                                    .dim_qk = head_dim(32),
                                     .dtype = tilegate::DType::kBFloat16});
   for (const std::int64_t split : {0, 16, 128, 700, 4096}) {
     call.options.fixed_split_size = split;

@@ -16,6 +16,14 @@ class AttentionStrides : public AttentionLaw {
       expect_same_bits(strided.lse_rows(), packed.lse_rows(), "lse of " + note);
     }
   }
+  // `gap` more elements after every row, and so on outwards.
+  static Tensor pitched(const Tensor& t, std::int64_t gap) {
+    Dims strides = packed_strides(t.shape());
+    for (std::size_t d = strides.size() - 1; d-- > 0;) {
+      strides[d] = strides[d + 1] * t.shape()[d + 1] + gap;
+    }
+    return t.with_strides(strides);
+  }
   // The rejection must name the argument.
   void expect_invalid(AttentionCall call, const std::string& argument) {
     const tilegate::Status status = attempt(call);
@@ -25,7 +33,7 @@ class AttentionStrides : public AttentionLaw {
 };
 
 TEST_P(AttentionStrides, PackedQkv) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     const AttentionCall packed = make_ragged({.heads_q = 4, .heads_kv = 2, .dtype = dtype});
     const std::int64_t rows = packed.q.dim(0);
     const Tensor qkv = Tensor::packed(dtype, {rows, 8, 64});
@@ -42,51 +50,65 @@ TEST_P(AttentionStrides, PackedQkv) {
 }
 
 TEST_P(AttentionStrides, GapsEverywhere) {
-  for (tilegate::DType dtype : kFloatDtypes) {
-    const AttentionCall packed = make_ragged({.dtype = dtype});
-    AttentionCall call = packed;
-    call.q = packed.q.with_strides({1000, 80, 1});
-    call.k = packed.k.with_strides({72, 4000, 1});  // heads outermost
-    call.v = packed.v.with_strides({300, 100, 1});
-    call.o = Tensor::strided(dtype, packed.o.shape(), {68, 5000, 1});
-    call.lse = Tensor::strided(tilegate::DType::kFloat32, packed.lse.shape(), {9, 2});
-    expect_same(packed, call, "gaps");
+  for (tilegate::DType dtype : float_dtypes()) {
+    const AttentionCall ragged =
+        make_ragged({.qo_lens = {9, 9}, .kv_lens = {9, 17}, .dtype = dtype});
+    // Gaps of any size, and of 16 bytes, which the GPU's copies need.
+    for (const std::int64_t gap : {1, 8}) {
+      for (const AttentionCall& packed : {ragged, as_decode(ragged)}) {
+        AttentionCall call = packed;
+        call.q = packed.q.with_strides({1000, 72 + gap, 1});
+        call.k = pitched(packed.k, gap);
+        call.v = pitched(packed.v, 4 * gap);
+        call.o = Tensor::strided(dtype, packed.o.shape(), {64 + gap, 5600, 1});  // heads outermost
+        call.lse = Tensor::strided(tilegate::DType::kFloat32, packed.lse.shape(), {9, 2});
+        expect_same(packed, call, "gaps of " + std::to_string(gap));
+      }
+    }
   }
 }
 
 TEST_P(AttentionStrides, SizeOneDimsOfAnyStride) {
-  const AttentionCall packed =
+  const AttentionCall ragged =
       make_ragged({.qo_lens = {1}, .kv_lens = {9}, .heads_q = 1, .heads_kv = 1, .spare_rows = 0});
   for (const std::int64_t odd :
        {std::int64_t{0}, std::int64_t{1}, std::int64_t{-5}, std::int64_t{1} << 60}) {
-    AttentionCall call = packed;
-    call.reset_outputs();
-    call.q = packed.q.reshaped(packed.q.shape(), {odd, odd, 1});
-    call.k = packed.k.reshaped(packed.k.shape(), {64, odd, 1});
-    call.o = call.o.reshaped(call.o.shape(), {odd, odd, 1});
-    call.lse = call.lse.reshaped(call.lse.shape(), {odd, odd});
-    expect_same(packed, call, "size-1 stride " + std::to_string(odd));
+    for (const AttentionCall& packed : {ragged, as_decode(ragged)}) {
+      AttentionCall call = packed;
+      call.reset_outputs();
+      call.q = packed.q.reshaped(packed.q.shape(), {odd, odd, 1});
+      Dims strides = packed.k.strides();
+      strides[strides.size() - 2] = odd;
+      call.k = packed.k.reshaped(packed.k.shape(), strides);
+      call.o = call.o.reshaped(call.o.shape(), {odd, odd, 1});
+      call.lse = call.lse.reshaped(call.lse.shape(), {odd, odd});
+      expect_same(packed, call, "size-1 stride " + std::to_string(odd));
+    }
   }
 }
 
 // Stride 0 expands one head, one row or one page to many.
 TEST_P(AttentionStrides, ExpandedInputs) {
-  for (tilegate::DType dtype : kFloatDtypes) {
-    AttentionCall packed = make_ragged({.dtype = dtype, .spare_rows = 0});
-    AttentionCall call = packed;
-    call.reset_outputs();
-    const auto expand = [](const Tensor& t, int dim) {
+  for (tilegate::DType dtype : float_dtypes()) {
+    const AttentionCall ragged =
+        make_ragged({.qo_lens = {9, 9}, .kv_lens = {9, 17}, .dtype = dtype, .spare_rows = 0});
+    const auto expand = [](const Tensor& t, std::size_t dim) {
       Dims strides = t.strides();
-      strides[static_cast<std::size_t>(dim)] = 0;
+      strides[dim] = 0;
       return t.reshaped(t.shape(), strides);
     };
-    call.q = expand(packed.q, 0);
-    call.k = expand(packed.k, 1);
-    call.v = expand(packed.v, 1);
-    packed.q = call.q.clone();
-    packed.k = call.k.clone();
-    packed.v = call.v.clone();
-    expect_same(packed, call, "expanded q, k, v");
+    for (AttentionCall packed : {ragged, as_decode(ragged)}) {
+      AttentionCall call = packed;
+      call.reset_outputs();
+      const std::size_t heads = packed.k.shape().size() - 2;
+      call.q = expand(packed.q, 0);
+      call.k = expand(packed.k, heads);
+      call.v = expand(packed.v, heads);
+      packed.q = call.q.clone();
+      packed.k = call.k.clone();
+      packed.v = call.v.clone();
+      expect_same(packed, call, "expanded q, k, v");
+    }
   }
 }
 
@@ -102,7 +124,7 @@ TEST_P(AttentionStrides, DenseBatchWithStrides) {
 }
 
 TEST_P(AttentionStrides, PagedPoolsOfEveryLayoutGiveTheSameBits) {
-  for (tilegate::DType dtype : kFloatDtypes) {
+  for (tilegate::DType dtype : float_dtypes()) {
     const AttentionCall ragged =
         make_ragged({.qo_lens = {3, 3}, .kv_lens = {13, 40}, .dtype = dtype});
     const AttentionCall nhd = as_paged(ragged, {.page_size = 4});
@@ -123,19 +145,20 @@ TEST_P(AttentionStrides, PagedPoolsOfEveryLayoutGiveTheSameBits) {
 // middle.
 TEST_P(AttentionStrides, LayerInPagePools) {
   const AttentionCall ragged = make_ragged({.qo_lens = {2, 2}, .kv_lens = {9, 30}});
-  const AttentionCall packed = as_paged(ragged);
-  AttentionCall call = packed;
-  call.reset_outputs();
-  const Dims& s = packed.k.shape();
-  const auto layer = [&](const Tensor& cache) {
-    Tensor pool = Tensor::packed(cache.dtype(), {s[0], 3, s[1], s[2], s[3]});
-    Tensor middle = pool.select(1, 1);
-    middle.copy_from(cache);
-    return middle;
-  };
-  call.k = layer(packed.k);
-  call.v = layer(packed.v);
-  expect_same(packed, call, "a layer-in-page pool");
+  for (const AttentionCall& packed : {as_paged(ragged), as_decode(ragged)}) {
+    AttentionCall call = packed;
+    call.reset_outputs();
+    const Dims& s = packed.k.shape();
+    const auto layer = [&](const Tensor& cache) {
+      Tensor pool = Tensor::packed(cache.dtype(), {s[0], 3, s[1], s[2], s[3]});
+      Tensor middle = pool.select(1, 1);
+      middle.copy_from(cache);
+      return middle;
+    };
+    call.k = layer(packed.k);
+    call.v = layer(packed.v);
+    expect_same(packed, call, "a layer-in-page pool");
+  }
 }
 
 TEST_P(AttentionStrides, IndexTensorsOfBothWidths) {
@@ -155,12 +178,14 @@ TEST_P(AttentionStrides, IndexTensorsOfBothWidths) {
 }
 
 TEST_P(AttentionStrides, BlockTableRowsWithPitch) {
-  const AttentionCall packed =
-      as_paged(make_ragged({.qo_lens = {3, 3}, .kv_lens = {6, 11}}), {.table = Table::kDense});
-  AttentionCall call = packed;
-  call.reset_outputs();
-  call.block_tables = packed.block_tables.with_strides({packed.block_tables.dim(1) + 5, 1});
-  expect_same(packed, call, "a pitched block table");
+  const AttentionCall ragged = make_ragged({.qo_lens = {3, 3}, .kv_lens = {6, 11}});
+  const PagedForm form = {.table = Table::kDense};
+  for (const AttentionCall& packed : {as_paged(ragged, form), as_decode(ragged, form)}) {
+    AttentionCall call = packed;
+    call.reset_outputs();
+    call.block_tables = packed.block_tables.with_strides({packed.block_tables.dim(1) + 5, 1});
+    expect_same(packed, call, "a pitched block table");
+  }
 }
 
 TEST_P(AttentionStrides, OverlappingOrNegativeOutputsAreRejected) {

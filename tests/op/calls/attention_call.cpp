@@ -226,9 +226,15 @@ AttentionCall as_paged(const AttentionCall& ragged, const PagedForm& form) {
   call.k = call.v = call.kv_indptr = {};
   std::int64_t needed = 0;
   for (std::int64_t len : call.kv_lens) needed += (len + form.page_size - 1) / form.page_size;
-  const std::int64_t total = std::max<std::int64_t>(needed + form.spare_pages, 1);
+  std::int64_t total = std::max<std::int64_t>(needed + form.spare_pages, 1);
+  for (const std::int64_t page : form.first_pages) total = std::max(total, page + 1);
   const Caches caches = allocate_caches(call, form, total);
-  const Dims order = Random(form.seed).permutation(total);
+  Dims order = form.first_pages;
+  for (const std::int64_t page : Random(form.seed).permutation(total)) {
+    if (std::count(form.first_pages.begin(), form.first_pages.end(), page) == 0) {
+      order.push_back(page);
+    }
+  }
   std::vector<Dims> pages;
   std::size_t next = 0;
   std::int64_t row = 0;
@@ -250,7 +256,7 @@ AttentionCall as_decode(const AttentionCall& ragged, const PagedForm& form) {
   AttentionCall call = as_paged(ragged, form);
   call.form = AttentionCall::Form::kDecode;
   call.qo_indptr = {};
-  call.options.q_len_per_req = call.qo_lens.front();
+  call.options.q_len_per_req = call.qo_lens.empty() ? 1 : call.qo_lens.front();
   call.q = call.q.slice(0, 0, call.rows());
   call.o = call.o.slice(0, 0, call.rows());
   if (call.lse.present()) call.lse = call.lse.slice(0, 0, call.rows());
@@ -291,6 +297,31 @@ AttentionCall alone(const AttentionCall& batch, std::size_t request) {
   call.o = Tensor::packed(batch.o.dtype(), {call.rows(), batch.o.dim(1), batch.o.dim(2)});
   if (batch.lse.present()) call.lse = Tensor::packed(DType::kFloat32, {call.rows(), call.q.dim(1)});
   return call;
+}
+
+AttentionCall reordered(const AttentionCall& call, const Dims& order) {
+  AttentionCall result = call;
+  result.q = Tensor::packed(call.q.dtype(), call.q.shape());
+  result.keys = Tensor::packed(call.keys.dtype(), call.keys.shape());
+  result.values = Tensor::packed(call.values.dtype(), call.values.shape());
+  std::int64_t row = 0, key = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto from = static_cast<std::size_t>(order[i]);
+    const AttentionCall request = alone(call, from);
+    result.qo_lens[i] = request.rows();
+    result.kv_lens[i] = request.kv_lens.front();
+    result.q.slice(0, row, row + result.qo_lens[i]).copy_from(request.q);
+    result.keys.slice(0, key, key + result.kv_lens[i]).copy_from(request.keys);
+    result.values.slice(0, key, key + result.kv_lens[i]).copy_from(request.values);
+    row += result.qo_lens[i];
+    key += result.kv_lens[i];
+  }
+  result.k = result.keys;
+  result.v = result.values;
+  result.qo_indptr = Tensor::indices(offsets_of(result.qo_lens), call.qo_indptr.dtype());
+  result.kv_indptr = Tensor::indices(offsets_of(result.kv_lens), call.qo_indptr.dtype());
+  result.reset_outputs();
+  return result;
 }
 
 std::vector<std::uint8_t> random_mask(const AttentionCall& call, Random& random) {

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "tests/op/calls/call.h"
-#include "tests/op/harness/random.h"
+#include "tests/op/harness/served.h"
+#include "tests/op/tensor/random.h"
 
 namespace laws {
 
@@ -19,7 +20,7 @@ struct AttentionShape {
   std::int64_t heads_kv = 2;
   std::int64_t dim_qk = 64;
   std::int64_t dim_v = 0;  // 0: dim_qk
-  tilegate::DType dtype = tilegate::DType::kFloat32;
+  tilegate::DType dtype = plain_dtype();
   tilegate::DType index = tilegate::DType::kInt32;
   std::int64_t spare_rows = 3;  // poisoned rows past the last offset of q, k, v, o and lse
   std::uint64_t seed = 1;
@@ -34,6 +35,7 @@ struct PagedForm {
   Table table = Table::kCsr;
   Pool pool = Pool::kSeparate;
   std::int64_t spare_pages = 2;  // poisoned pages that no request owns
+  Dims first_pages = {};         // dealt before all others; the pool reaches to the last of them
   std::uint64_t seed = 7;
 };
 
@@ -84,6 +86,9 @@ AttentionCall as_decode(const AttentionCall& call, const PagedForm& form = {});
 AttentionCall as_dense(const AttentionCall& call);
 // Request `request` alone.
 AttentionCall alone(const AttentionCall& call, std::size_t request);
+
+// The same requests in another order: request i of the result is order[i] of the ragged `call`.
+AttentionCall reordered(const AttentionCall& call, const Dims& order);
 
 std::vector<std::uint8_t> random_mask(const AttentionCall& call, Random& random);
 std::vector<std::int64_t> offsets_of(const Dims& lens);

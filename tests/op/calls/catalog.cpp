@@ -14,8 +14,10 @@ using tilegate::DeltaRule;
 using tilegate::DType;
 
 AttentionCall attention(DType dtype, bool decode) {
-  AttentionShape shape = {
-      .qo_lens = {70, 3, 0, 33}, .kv_lens = {300, 3, 5, 150}, .dim_qk = 32, .dtype = dtype};
+  AttentionShape shape = {.qo_lens = {70, 3, 0, 33},
+                          .kv_lens = {300, 3, 5, 150},
+                          .dim_qk = head_dim(32),
+                          .dtype = dtype};
   if (decode) shape.qo_lens = {2, 2, 2, 2};
   AttentionCall call = make_ragged(shape);
   call.options.causal = true;
@@ -25,8 +27,11 @@ AttentionCall attention(DType dtype, bool decode) {
 
 // Keys enough for every kernel's own split, on few heads.
 AttentionCall long_attention(std::int64_t rows, std::int64_t keys) {
-  AttentionCall call = make_ragged(
-      {.qo_lens = {rows, rows}, .kv_lens = {keys, 40}, .heads_q = 2, .heads_kv = 1, .dim_qk = 16});
+  AttentionCall call = make_ragged({.qo_lens = {rows, rows},
+                                    .kv_lens = {keys, 40},
+                                    .heads_q = 2,
+                                    .heads_kv = 1,
+                                    .dim_qk = head_dim(16)});
   call.options.causal = true;
   return call;
 }
@@ -35,7 +40,7 @@ DeltaCall delta(DeltaRule rule, DType dtype) {
   DeltaShape shape;
   shape.rule = rule;
   shape.dtype = dtype;
-  shape.lens = {200, 3, 0, 90};
+  shape.lens = lengths({200, 3, 0, 90});
   if (rule == DeltaRule::kGatedDeltaRuleDecode) shape.lens = {3, 3};
   shape.dim_k = shape.dim_v = 32;
   shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 2 : 1;
@@ -51,8 +56,8 @@ AppendCall append() {
   call.k_cache = full.k;
   call.v_cache = full.v;
   Random random(4);
-  call.k = random.normals(Tensor::packed(DType::kFloat32, {40, 2, 64}));
-  call.v = random.normals(Tensor::packed(DType::kFloat32, {40, 2, 64}));
+  call.k = random.normals(Tensor::packed(call.k_cache.dtype(), {40, 2, 64}));
+  call.v = random.normals(Tensor::packed(call.k_cache.dtype(), {40, 2, 64}));
   Dims requests(40, 0), positions;
   for (std::int64_t t = 0; t < 40; ++t) positions.push_back(7 * t);
   call.batch_indices = Tensor::indices(requests);
@@ -88,7 +93,7 @@ CatalogEntry entry(std::string name, std::function<C()> make) {
 
 std::vector<CatalogEntry> catalog() {
   std::vector<CatalogEntry> entries;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {plain_dtype(), DType::kBFloat16}) {
     const std::string suffix = " " + std::string(tilegate::to_string(dtype));
     entries.push_back(
         entry<AttentionCall>("ragged" + suffix, [=] { return attention(dtype, false); }));
@@ -96,6 +101,8 @@ std::vector<CatalogEntry> catalog() {
         "paged" + suffix, [=] { return as_paged(attention(dtype, false), {.page_size = 16}); }));
     entries.push_back(entry<AttentionCall>(
         "decode" + suffix, [=] { return as_decode(attention(dtype, true), {.page_size = 16}); }));
+  }
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const DeltaRule rule :
          {DeltaRule::kGatedDeltaRule, DeltaRule::kGatedDeltaRule2, DeltaRule::kGatedDeltaProduct,
           DeltaRule::kKda, DeltaRule::kGatedDeltaRuleDecode}) {

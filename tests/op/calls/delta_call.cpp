@@ -207,6 +207,7 @@ DeltaCall make_delta(const DeltaShape& shape) {
   call.rule = shape.rule;
   call.lens = shape.lens;
   call.options.num_householder = shape.householder;
+  if (!call.decode()) call.options.max_seqlen = declared_length(shape.lens);
   if (call.decode()) {
     make_decode(call, shape, random);
   } else {

@@ -6,13 +6,14 @@
 #include <cstdint>
 
 #include "tests/op/calls/call.h"
-#include "tests/op/harness/random.h"
+#include "tests/op/harness/served.h"
+#include "tests/op/tensor/random.h"
 
 namespace laws {
 
 struct DeltaShape {
   tilegate::DeltaRule rule = tilegate::DeltaRule::kGatedDeltaRule;
-  Dims lens = {37, 5};
+  Dims lens = lengths({37, 5});
   std::int64_t heads_q = 2;
   std::int64_t heads_k = 2;
   std::int64_t heads_v = 2;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/op/harness/tensor.h"
+#include "tests/op/tensor/tensor.h"
 
 namespace laws {
 

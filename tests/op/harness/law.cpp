@@ -97,13 +97,17 @@ class GuardedWorkspace {
 
 }  // namespace
 
+// cuDNN's contexts live as long as the program: they hold the graphs, each of which takes about a
+// second to build.
 tilegate::Context& Law::context(int threads) {
-  const auto found = contexts_.find(threads);
-  if (found != contexts_.end()) return found->second;
+  static std::map<int, tilegate::Context> of_cudnn;
+  auto& contexts = on(tilegate::Backend::kCudnn) ? of_cudnn : contexts_;
+  const auto found = contexts.find(threads);
+  if (found != contexts.end()) return found->second;
   tilegate::ContextOptions options;
-  options.device = GetParam().device;
+  if (GetParam().rehearsal == nullptr) options.device = GetParam().device;
   options.num_threads = threads;
-  return contexts_.emplace(threads, tilegate::Context::create(options).value()).first->second;
+  return contexts.emplace(threads, tilegate::Context::create(options).value()).first->second;
 }
 
 Status Law::run_plan(const tilegate::Plan& plan, Call& call, int threads) {
@@ -119,15 +123,29 @@ Status Law::run_plan(const tilegate::Plan& plan, Call& call, int threads) {
   return status;
 }
 
-Status Law::attempt(Call& call, int threads) {
+tilegate::Result<tilegate::Plan> Law::plan(Call& call, int threads) {
   call.set_backend(GetParam().backend);
   for (const Argument& argument : call.arguments()) argument.tensor->upload(memory_of(GetParam()));
   tilegate::Result<tilegate::Problem> problem = call.describe();
   if (!problem.ok()) return problem.status();
+  const std::string summary = problem->summary();
+  operation_ = summary.substr(0, summary.find(' '));
+  if (GetParam().rehearsal != nullptr) {
+    const Status admitted = GetParam().rehearsal->admit(*problem);
+    if (!admitted.ok()) return admitted;
+    call.set_backend(backend());
+    problem = call.describe();
+  }
   tilegate::Result<tilegate::Plan> plan = tilegate::plan(*problem, context(threads));
+  if (plan.ok()) explain_ = plan->explain();
+  return plan;
+}
+
+Status Law::attempt(Call& call, int threads) {
+  const tilegate::Result<tilegate::Plan> plan = this->plan(call, threads);
   if (!plan.ok()) return plan.status();
-  explain_ = plan->explain();
-  EXPECT_EQ(plan->backend(), GetParam().name) << "an explicit backend fell back";
+  const std::string wanted = GetParam().rehearsal != nullptr ? "cpu" : GetParam().name;
+  EXPECT_EQ(plan->backend(), wanted) << "an explicit backend fell back";
   return run_plan(*plan, call, threads);
 }
 
@@ -141,77 +159,55 @@ void Law::expect_invalid(Call& call, const std::vector<std::string>& words) {
   EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
 }
 
-bool Law::run(Call& call, int threads) {
-  const Status status = attempt(call, threads);
+bool Law::record(const Status& status) {
   if (status.ok()) {
-    ++served_;
+    ++tallies_[operation_].served;
     return true;
   }
   if (status.code() == StatusCode::kUnsupported) {
-    rejections_.push_back(status.message());
+    tallies_[operation_].rejections.push_back(status.message());
   } else {
     ADD_FAILURE() << status.to_string();
   }
   return false;
 }
 
+bool Law::run(Call& call, int threads) { return record(attempt(call, threads)); }
+
 std::shared_ptr<tilegate::Plan> Law::make_plan(Call& call, int threads) {
-  call.set_backend(GetParam().backend);
-  for (const Argument& argument : call.arguments()) argument.tensor->upload(memory_of(GetParam()));
-  tilegate::Result<tilegate::Problem> problem = call.describe();
-  if (!problem.ok()) {
-    ADD_FAILURE() << problem.status().to_string();
-    return nullptr;
+  const tilegate::Result<tilegate::Plan> plan = this->plan(call, threads);
+  return record(plan.status()) ? std::make_shared<tilegate::Plan>(*plan) : nullptr;
+}
+
+// Where a kernel serves the operation, a law must have a shape that it serves too.
+void Law::expect_something_served(const std::string& operation, const Tally& tally) const {
+  if (tally.served > 0 || may_reject_) return;
+  for (const std::string& rejection : tally.rejections) {
+    if (GetParam().rehearsal->lacks_feature(rejection)) continue;
+    ADD_FAILURE() << GetParam().name << " serves " << operation
+                  << ", but no problem of this law: " << rejection;
+    return;
   }
-  tilegate::Result<tilegate::Plan> plan = tilegate::plan(*problem, context(threads));
-  if (!plan.ok()) {
-    if (plan.status().code() == StatusCode::kUnsupported) {
-      rejections_.push_back(plan.status().message());
-    } else {
-      ADD_FAILURE() << plan.status().to_string();
-    }
-    return nullptr;
-  }
-  ++served_;
-  explain_ = plan->explain();
-  return std::make_shared<tilegate::Plan>(*plan);
 }
 
 void Law::TearDown() {
-  if (rejections_.empty()) return;
+  std::size_t served = 0;
+  std::vector<std::string> rejections;
+  for (const auto& [operation, tally] : tallies_) {
+    if (GetParam().rehearsal != nullptr) expect_something_served(operation, tally);
+    served += static_cast<std::size_t>(tally.served);
+    rejections.insert(rejections.end(), tally.rejections.begin(), tally.rejections.end());
+  }
+  if (rejections.empty()) return;
   if (on_cpu_device() && !may_reject_) {
     ADD_FAILURE() << GetParam().name
-                  << " must serve every legal problem, but: " << rejections_.front();
+                  << " must serve every legal problem, but: " << rejections.front();
     return;
   }
-  if (served_ == 0) GTEST_SKIP() << rejections_.front();
-  std::cout << "note: " << GetParam().name << " rejected " << rejections_.size() << " of "
-            << rejections_.size() + static_cast<std::size_t>(served_)
-            << " problems of this law: " << rejections_.front() << "\n";
-}
-
-std::vector<UnderTest> backends_under_test() {
-  std::vector<UnderTest> under_test;
-  for (const tilegate::BackendInfo& info : tilegate::backends()) {
-    if (!info.available) continue;
-    UnderTest entry;
-    entry.name = info.name;
-    if (info.name == "reference") {
-      entry.backend = tilegate::Backend::kReference;
-    } else if (info.name == "cpu") {
-      entry.backend = tilegate::Backend::kCpu;
-    } else if (info.name == "cuda") {
-      entry.backend = tilegate::Backend::kCuda;
-      entry.device.type = tilegate::DeviceType::kCuda;
-    } else if (info.name == "cudnn") {
-      entry.backend = tilegate::Backend::kCudnn;
-      entry.device.type = tilegate::DeviceType::kCuda;
-    } else {
-      continue;
-    }
-    under_test.push_back(entry);
-  }
-  return under_test;
+  if (served == 0) GTEST_SKIP() << rejections.front();
+  std::cout << "note: " << GetParam().name << " rejected " << rejections.size() << " of "
+            << rejections.size() + served << " problems of this law: " << rejections.front()
+            << "\n";
 }
 
 }  // namespace laws

@@ -12,7 +12,8 @@ Memory& cuda_memory();
 Memory& memory_of(const UnderTest& under_test) {
   static Memory host;
 #if TILEGATE_TEST_CUDA
-  if (under_test.device.type == tilegate::DeviceType::kCuda) return cuda_memory();
+  const bool on_gpu = under_test.device.type == tilegate::DeviceType::kCuda;
+  if (on_gpu && under_test.rehearsal == nullptr) return cuda_memory();
 #endif
   static_cast<void>(under_test);
   return host;

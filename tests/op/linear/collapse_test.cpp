@@ -37,7 +37,7 @@ TEST_P(Collapses, GdpOfOneRowIsGdnBitForBit) {
   for (const DType dtype : kFloats) {
     for (const bool optional : {false, true}) {
       DeltaShape shape;
-      shape.lens = {70, 0, 1, 129};
+      shape.lens = lengths({70, 0, 1, 129});
       shape.dtype = dtype;
       DeltaCall gdn = make_delta(shape);
       if (!optional) gdn.g = gdn.beta = gdn.initial_state = {};
@@ -58,7 +58,7 @@ TEST_P(Collapses, Gdn2WithScalarFactorsIsKda) {
   for (const DType dtype : kFloats) {
     DeltaShape shape;
     shape.rule = DeltaRule::kKda;
-    shape.lens = {70, 33};
+    shape.lens = lengths({70, 33});
     shape.dtype = dtype;
     const DeltaCall kda = make_delta(shape);
     DeltaCall gdn2 = kda;
@@ -72,7 +72,7 @@ TEST_P(Collapses, Gdn2WithScalarFactorsIsKda) {
 TEST_P(Collapses, KdaWithAScalarGateIsGdn) {
   for (const DType dtype : kFloats) {
     DeltaShape shape;
-    shape.lens = {70, 33};
+    shape.lens = lengths({70, 33});
     shape.dtype = dtype;
     const DeltaCall gdn = make_delta(shape);
     DeltaCall kda = gdn;
@@ -89,7 +89,7 @@ TEST_P(Collapses, GdpWithSilentRowsIsGdn) {
   for (const std::int64_t n : {2, 3}) {
     for (std::int64_t active = 0; active < n; ++active) {
       DeltaShape shape;
-      shape.lens = {70, 33};
+      shape.lens = lengths({70, 33});
       const DeltaCall gdn = make_delta(shape);
       shape.rule = DeltaRule::kGatedDeltaProduct;
       shape.householder = n;
@@ -111,29 +111,29 @@ TEST_P(Collapses, GdpWithSilentRowsIsGdn) {
 
 // GDP over T tokens is GDN over T * n rows whose gate is 1 inside a token, read at its last row.
 TEST_P(Collapses, GdpIsGdnOverItsRows) {
-  const std::int64_t n = 3, tokens = 50;
+  const std::int64_t n = 3, count = tokens(150) / n;
   DeltaShape shape;
   shape.rule = DeltaRule::kGatedDeltaProduct;
   shape.householder = n;
-  shape.lens = {tokens};
+  shape.lens = {count};
   shape.spare_rows = 0;
   DeltaCall gdp = make_delta(shape);
   shape.rule = DeltaRule::kGatedDeltaRule;
   shape.householder = 1;
-  shape.lens = {tokens * n};
+  shape.lens = {count * n};
   DeltaCall gdn = make_delta(shape);
   gdn.k = gdp.k;
   gdn.v = gdp.v;
   gdn.beta = gdp.beta;
   gdn.initial_state = gdp.initial_state;
   gdn.g.fill(1.0);
-  for (std::int64_t t = 0; t < tokens; ++t) {
+  for (std::int64_t t = 0; t < count; ++t) {
     gdn.g.select(0, t * n).copy_from(gdp.g.select(0, t));
     gdn.q.select(0, t * n + n - 1).copy_from(gdp.q.select(0, t));
   }
   if (!run(gdp) || !run(gdn)) return;
   const Tolerance close = tolerance(Quantity::kDelta, DType::kFloat32);
-  for (std::int64_t t = 0; t < tokens; ++t) {
+  for (std::int64_t t = 0; t < count; ++t) {
     expect_close(gdn.o.select(0, t * n + n - 1), gdp.o.select(0, t), close, "o of GDN over rows");
   }
   expect_close(gdn.output_state, gdp.output_state, close, "state of GDN over rows");

@@ -155,6 +155,31 @@ TEST_P(Decode, ASequenceAloneEqualsItselfInABatch) {
   }
 }
 
+TEST_P(Decode, SequencesInAnotherOrder) {
+  DeltaShape shape = shape_of(4, 3);
+  shape.dtype = DType::kBFloat16;
+  DeltaCall call = make_delta(shape);
+  DeltaCall other = make_delta(shape);
+  const Dims order = {2, 3, 0, 1};
+  for (auto [from, to] : {std::pair{&call.q, &other.q},
+                          {&call.k, &other.k},
+                          {&call.v, &other.v},
+                          {&call.a, &other.a},
+                          {&call.b, &other.b},
+                          {&call.initial_state, &other.initial_state}}) {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      to->select(0, i).copy_from(from->select(0, order[static_cast<std::size_t>(i)]));
+    }
+  }
+  if (!run(call) || !run(other)) return;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const std::int64_t from = order[static_cast<std::size_t>(i)];
+    expect_same_bits(other.o.select(0, i), call.o.select(0, from), "o moved");
+    expect_same_bits(other.output_state.select(0, i), call.output_state.select(0, from),
+                     "state moved");
+  }
+}
+
 TEST_P(Decode, NoSequences) {
   DeltaShape shape = shape_of(0, 1);
   DeltaCall call = make_delta(shape);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Law: offsets are 64-bit. State slots, state heads and token rows past 2^31 and 2^32 elements give
 // the bits of packed tensors.
-#include "tests/op/harness/sparse.h"
 #include "tests/op/oracle/delta_law.h"
+#include "tests/op/tensor/sparse.h"
 
 namespace laws {
 namespace {
@@ -19,7 +19,7 @@ class HugeStates : public DeltaLaw {
     DeltaShape shape;
     shape.rule = rule;
     shape.lens = {2, 66};
-    shape.dim_k = shape.dim_v = 16;
+    shape.dim_k = shape.dim_v = key_dim(16);
     shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 2 : 1;
     return make_delta(shape);
   }
@@ -49,7 +49,7 @@ TEST_P(HugeStates, TokenRowsPast32Bits) {
     shape.rule = rule;
     shape.lens = {3};
     shape.spare_rows = 0;
-    shape.dim_k = shape.dim_v = 16;
+    shape.dim_k = shape.dim_v = key_dim(16);
     DeltaCall packed = make_delta(shape);
     DeltaCall huge = packed;
     huge.reset_outputs();

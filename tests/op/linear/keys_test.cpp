@@ -16,7 +16,7 @@ class Keys : public DeltaLaw {
   static DeltaCall undamped(DeltaRule rule, DType dtype) {
     DeltaShape shape;
     shape.rule = rule;
-    shape.lens = {150};
+    shape.lens = lengths({150});
     shape.dim_k = shape.dim_v = 32;
     shape.dtype = dtype;
     shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 2 : 1;
@@ -61,7 +61,7 @@ TEST_P(Keys, NearParallel) {
       for (const double cosine : {0.9, 0.99, 0.9999}) {
         DeltaCall call = undamped(rule, dtype);
         Random random(51);
-        for (std::int64_t row = 0; row < 150 * call.options.num_householder; ++row) {
+        for (std::int64_t row = 0; row < call.tokens() * call.options.num_householder; ++row) {
           set_key(call, row, near(random, axis(), cosine));
         }
         expect_oracle(call, "cosine " + std::to_string(cosine));
@@ -74,7 +74,7 @@ TEST_P(Keys, Identical) {
   for (const DeltaRule rule : kChunkRules) {
     for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
       DeltaCall call = undamped(rule, dtype);
-      for (std::int64_t row = 0; row < 150 * call.options.num_householder; ++row) {
+      for (std::int64_t row = 0; row < call.tokens() * call.options.num_householder; ++row) {
         set_key(call, row, axis());
       }
       expect_oracle(call, "identical keys");
@@ -86,7 +86,7 @@ TEST_P(Keys, Alternating) {
   for (const DeltaRule rule : kChunkRules) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       DeltaCall call = undamped(rule, dtype);
-      for (std::int64_t row = 0; row < 150 * call.options.num_householder; ++row) {
+      for (std::int64_t row = 0; row < call.tokens() * call.options.num_householder; ++row) {
         std::vector<double> key = axis();
         for (double& x : key) x *= row % 2 == 0 ? 1.0 : -1.0;
         set_key(call, row, key);
@@ -99,7 +99,7 @@ TEST_P(Keys, Alternating) {
 TEST_P(Keys, ZeroKeysChangeNothing) {
   for (const DeltaRule rule : kChunkRules) {
     DeltaCall call = undamped(rule, DType::kFloat32);
-    call.k.slice(0, 0, 150 * call.options.num_householder).fill(0.0);
+    call.k.slice(0, 0, call.tokens() * call.options.num_householder).fill(0.0);
     expect_oracle(call, "zero keys");
     call.reset_outputs();
     if (run(call)) expect_same_bits(call.output_state, call.initial_state, "state of zero keys");
@@ -110,7 +110,7 @@ TEST_P(Keys, ZeroKeysChangeNothing) {
 TEST_P(Keys, WeakKeys) {
   for (const DeltaRule rule : kChunkRules) {
     DeltaCall call = undamped(rule, DType::kFloat32);
-    const std::int64_t rows = 150 * call.options.num_householder;
+    const std::int64_t rows = call.tokens() * call.options.num_householder;
     for (std::int64_t i = 0; i < rows * call.k.dim(1) * 32; ++i) {
       call.k.set_flat(i, 0.05 * call.k.flat(i));
     }

@@ -16,9 +16,9 @@ class Lengths : public DeltaLaw {
   static DeltaCall call_of(DeltaRule rule, Dims lens, DType state = DType::kFloat32) {
     DeltaShape shape;
     shape.rule = rule;
-    shape.lens = std::move(lens);
+    shape.lens = lengths(std::move(lens));
     shape.heads_q = shape.heads_k = shape.heads_v = 1;
-    shape.dim_k = shape.dim_v = 16;
+    shape.dim_k = shape.dim_v = key_dim(16);
     shape.state_dtype = state;
     shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 2 : 1;
     return make_delta(shape);
@@ -37,7 +37,7 @@ TEST_P(Lengths, From1To130WithBfloat16) {
   for (const DeltaRule rule : kChunkRules) {
     DeltaShape shape;
     shape.rule = rule;
-    shape.lens = lens;
+    shape.lens = lengths(lens);
     shape.heads_q = shape.heads_k = shape.heads_v = 1;
     shape.dtype = DType::kBFloat16;
     shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 3 : 1;
@@ -109,12 +109,13 @@ TEST_P(Lengths, PoisonInANeighbour) {
     DeltaCall clean = call_of(rule, {30, 70, 20});
     DeltaCall poisoned = call_of(rule, {30, 70, 20});
     const std::int64_t n = clean.options.num_householder;
+    const std::int64_t begin = clean.lens[0], end = begin + clean.lens[1];
     for (Tensor* t :
          {&poisoned.q, &poisoned.k, &poisoned.v, &poisoned.g, &poisoned.beta, &poisoned.w}) {
       if (!t->present()) continue;
       const std::int64_t factor = t->dim(0) / poisoned.q.dim(0);
       ASSERT_TRUE(factor == 1 || factor == n);
-      t->slice(0, 30 * factor, 100 * factor).poison();
+      t->slice(0, begin * factor, end * factor).poison();
     }
     poisoned.initial_state.select(0, 1).poison();
     if (!run(clean) || !run(poisoned)) continue;
@@ -131,9 +132,9 @@ TEST_P(Lengths, ManySpareRows) {
   for (const DeltaRule rule : kChunkRules) {
     DeltaShape shape;
     shape.rule = rule;
-    shape.lens = {3, 61};
+    shape.lens = lengths({3, 61});
     shape.spare_rows = 100;
-    shape.dim_k = shape.dim_v = 16;
+    shape.dim_k = shape.dim_v = key_dim(16);
     expect_oracle(make_delta(shape), "100 spare rows");
   }
 }
@@ -141,12 +142,13 @@ TEST_P(Lengths, ManySpareRows) {
 TEST_P(Lengths, MaxSeqlenIsOnlyABound) {
   for (const DeltaRule rule : kChunkRules) {
     DeltaCall call = call_of(rule, {20, 65});
-    for (const std::int64_t bound : {65, 66, 100000}) {
+    const std::int64_t longest = call.lens[1];
+    for (const std::int64_t bound : {longest, longest + 1, std::int64_t{100000}}) {
       call.options.max_seqlen = bound;
       expect_oracle(call, "max_seqlen " + std::to_string(bound));
     }
     if (!on_cpu_device()) continue;
-    call.options.max_seqlen = 64;
+    call.options.max_seqlen = longest - 1;
     const tilegate::Status status = attempt(call);
     EXPECT_EQ(status.code(), tilegate::StatusCode::kInvalidArgument) << status.to_string();
     EXPECT_NE(status.message().find("max_seqlen"), std::string::npos) << status.message();
@@ -159,7 +161,7 @@ TEST_P(Lengths, TwoThousandOneTokenSequences) {
     shape.rule = rule;
     shape.lens = Dims(2048, 1);
     shape.heads_q = shape.heads_k = shape.heads_v = 1;
-    shape.dim_k = shape.dim_v = 8;
+    shape.dim_k = shape.dim_v = key_dim(8);
     expect_oracle(make_delta(shape));
   }
 }
@@ -169,7 +171,8 @@ TEST_P(Lengths, HundredThousandPairs) {
   shape.lens = Dims(3200, 1);
   shape.heads_q = shape.heads_k = 1;
   shape.heads_v = 32;
-  shape.dim_k = shape.dim_v = 8;
+  shape.dim_k = key_dim(8);
+  shape.dim_v = 8;
   expect_oracle(make_delta(shape));
 }
 

@@ -23,7 +23,7 @@ TEST_P(Recurrence, EveryOpAndDtype) {
   for (const DeltaRule rule : kChunkRules) {
     for (const DType dtype : kFloats) {
       DeltaShape shape = shape_of(rule);
-      shape.lens = {70, 1, 129};
+      shape.lens = lengths({70, 1, 129});
       shape.dtype = dtype;
       expect_oracle(make_delta(shape));
     }
@@ -34,7 +34,7 @@ TEST_P(Recurrence, FullSizeHeads) {
   for (const DeltaRule rule : kChunkRules) {
     for (const std::int64_t dim : {128, 256}) {
       DeltaShape shape = shape_of(rule);
-      shape.lens = {67};
+      shape.lens = lengths({67});
       shape.heads_q = shape.heads_k = shape.heads_v = 1;
       shape.dim_k = shape.dim_v = dim;
       shape.dtype = DType::kBFloat16;
@@ -82,7 +82,7 @@ TEST_P(Recurrence, HeadMaps) {
       shape.heads_q = heads.q;
       shape.heads_k = heads.k;
       shape.heads_v = heads.v;
-      shape.dim_k = shape.dim_v = 16;
+      shape.dim_k = shape.dim_v = key_dim(16);
       expect_oracle(make_delta(shape));
     }
   }
@@ -156,7 +156,7 @@ TEST_P(Recurrence, HouseholderCounts) {
   for (const std::int64_t n : {1, 2, 3, 4, 7}) {
     DeltaShape shape = shape_of(DeltaRule::kGatedDeltaProduct);
     shape.householder = n;
-    shape.lens = {33, 1, 40};
+    shape.lens = lengths({33, 1, 40});
     expect_oracle(make_delta(shape), "n " + std::to_string(n));
   }
 }
@@ -199,7 +199,7 @@ TEST_P(Recurrence, KdaBetaIsLogit) {
 TEST_P(Recurrence, LeadingOneAndUniformBatches) {
   for (const DeltaRule rule : kChunkRules) {
     DeltaShape shape = shape_of(rule);
-    shape.lens = {19, 19};
+    shape.lens = lengths({19, 19});
     shape.spare_rows = 0;
     const DeltaCall packed = make_delta(shape);
     DeltaCall leading = packed;

@@ -14,7 +14,7 @@ class DeltaStrides : public DeltaLaw {
   static DeltaCall call_of(DeltaRule rule, DType dtype = DType::kFloat32) {
     DeltaShape shape;
     shape.rule = rule;
-    shape.lens = {70, 3};
+    shape.lens = lengths({70, 3});
     shape.dim_k = shape.dim_v = 32;
     shape.dtype = dtype;
     shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 2 : 1;

@@ -16,7 +16,7 @@ class FinalStates : public DeltaLaw {
   static DeltaCall call_of(DeltaRule rule, DType initial = DType::kFloat32) {
     DeltaShape shape;
     shape.rule = rule;
-    shape.lens = {20, 70, 0};
+    shape.lens = lengths({20, 70, 0});
     shape.dim_k = shape.dim_v = 32;
     shape.state_dtype = initial;
     shape.householder = rule == DeltaRule::kGatedDeltaProduct ? 2 : 1;

@@ -22,7 +22,7 @@ class StatePools : public DeltaLaw {
                            DType state = DType::kFloat32) {
     DeltaShape shape;
     shape.rule = rule;
-    shape.lens = {3, 70, 1, 20};
+    shape.lens = lengths({3, 70, 1, 20});
     if (rule == DeltaRule::kGatedDeltaRuleDecode) shape.lens = {4, 4, 4, 4};
     shape.dim_k = shape.dim_v = 32;
     shape.dtype = dtype;
@@ -203,7 +203,7 @@ TEST_P(StatePools, EmptySequencesKeepOrMoveTheirSlot) {
       DeltaShape shape;
       shape.rule = rule;
       shape.lens = {0, 5, 0};
-      shape.dim_k = shape.dim_v = 16;
+      shape.dim_k = shape.dim_v = key_dim(16);
       shape.state_dtype = state;
       DeltaCall call = make_delta(shape);
       call.use_pool(4);

@@ -8,9 +8,6 @@
 
 namespace laws {
 
-inline constexpr tilegate::DType kFloatDtypes[] = {
-    tilegate::DType::kFloat32, tilegate::DType::kFloat16, tilegate::DType::kBFloat16};
-
 class AttentionLaw : public Law {
  protected:
   // Runs the call; o, lse and the rows past the last offset must be what the oracle says.

@@ -17,6 +17,7 @@ class DeltaRefusals : public DeltaLaw {
   static DeltaCall call_of(DeltaRule rule) {
     DeltaShape shape;
     shape.rule = rule;
+    shape.lens = {37, 5};
     if (rule == DeltaRule::kGatedDeltaRuleDecode) shape.lens = {2, 2};
     return make_delta(shape);
   }

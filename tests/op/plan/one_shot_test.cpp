@@ -64,7 +64,7 @@ TEST_P(OneShot, EqualsDescribePlanRun) {
   for (const CatalogEntry& entry : catalog()) {
     const auto planned = entry.make(), at_once = entry.make();
     if (!run(*planned)) continue;
-    at_once->set_backend(GetParam().backend);
+    at_once->set_backend(backend());
     for (const Argument& argument : at_once->arguments()) {
       argument.tensor->upload(memory_of(GetParam()));
     }
@@ -77,7 +77,7 @@ TEST_P(OneShot, EqualsDescribePlanRun) {
 
 TEST_P(OneShot, HasTheErrorsOfDescribe) {
   AttentionCall call = make_ragged({});
-  call.set_backend(GetParam().backend);
+  call.set_backend(backend());
   call.options.window_left = -5;
   const Status described = call.describe().status();
   const Status status = call_once(call);

@@ -50,7 +50,7 @@ TEST_P(AttentionRefusals, Options) {
 }
 
 TEST_P(AttentionRefusals, Shapes) {
-  const AttentionCall good = make_ragged({});
+  const AttentionCall good = make_ragged({.dtype = DType::kFloat32});
   AttentionCall call = good;
   call.q = {};
   expect_invalid(call, {"q must"});
@@ -90,7 +90,7 @@ TEST_P(AttentionRefusals, MasksAndPageTables) {
   both.mask_bytes(random_mask(both, random));
   both.packed_custom_mask = Tensor::bytes({1, 2, 3});
   expect_invalid(both, {"packed_custom_mask", "custom_mask"});
-  const AttentionCall paged = as_paged(make_ragged({}));
+  const AttentionCall paged = as_paged(make_ragged({.dtype = DType::kFloat32}));
   AttentionCall call = paged;
   call.kv_last_page_len = {};
   expect_invalid(call, {"kv_last_page_len must"});
@@ -168,7 +168,7 @@ TEST_P(AttentionRefusals, MergeAndAppend) {
   expect_invalid(bad, {"o must", "8", "9"});
   AppendCall append;
   const AttentionCall cache = as_paged(make_ragged({.qo_lens = {1, 1}, .kv_lens = {9, 6}}));
-  append.k = Tensor::packed(DType::kFloat32, {2, 2, 64}).fill(1.0);
+  append.k = Tensor::packed(cache.k.dtype(), {2, 2, 64}).fill(1.0);
   append.v = append.k.clone();
   append.k_cache = cache.k;
   append.v_cache = cache.v;

@@ -13,7 +13,7 @@ using tilegate::StatusCode;
 class PlanReuse : public Law {
  protected:
   void expect_refused(const tilegate::Plan& plan, Call& call, const std::string& argument) {
-    call.set_backend(GetParam().backend);
+    call.set_backend(backend());
     const tilegate::Status status = run_plan(plan, call);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status.to_string();
     EXPECT_NE(status.message().find(argument), std::string::npos) << status.message();
@@ -25,14 +25,15 @@ TEST_P(PlanReuse, BuffersMayMove) {
     const auto planned = entry.make(), moved = entry.make(), fresh = entry.make();
     const auto plan = make_plan(*planned);
     if (plan == nullptr) continue;
-    moved->set_backend(GetParam().backend);
+    moved->set_backend(backend());
     ASSERT_TRUE(run_plan(*plan, *moved).ok()) << entry.name;
     if (run(*fresh)) expect_same_outputs(*fresh, *moved, entry.name + ", moved buffers");
   }
 }
 
 TEST_P(PlanReuse, AttentionLengthsMayChange) {
-  const AttentionShape planned_shape = {.qo_lens = {2, 2, 2}, .kv_lens = {2, 1, 3}, .dim_qk = 32};
+  const AttentionShape planned_shape = {
+      .qo_lens = {2, 2, 2}, .kv_lens = {2, 1, 3}, .dim_qk = head_dim(32)};
   const Dims other_lens = {190, 0, 110};
   for (const auto form : {AttentionCall::Form::kPaged, AttentionCall::Form::kDecode}) {
     const auto build = [&](const Dims& lens) {
@@ -62,10 +63,10 @@ TEST_P(PlanReuse, AttentionLengthsMayChange) {
     longer.options = planned.options;
     ASSERT_TRUE(run_plan(*plan, longer).ok());
     const AttentionAnswer expected = attention_oracle(longer);
-    expect_close(longer.o_rows(), expected.o,
-                 tolerance(Quantity::kAttention, tilegate::DType::kFloat32), "o at other lengths");
-    expect_close(longer.lse_rows(), expected.lse,
-                 tolerance(Quantity::kLse, tilegate::DType::kFloat32), "lse at other lengths");
+    expect_close(longer.o_rows(), expected.o, tolerance(Quantity::kAttention, longer.o.dtype()),
+                 "o at other lengths");
+    expect_close(longer.lse_rows(), expected.lse, tolerance(Quantity::kLse, longer.o.dtype()),
+                 "lse at other lengths");
   }
 }
 
@@ -88,9 +89,9 @@ TEST_P(PlanReuse, SequenceLengthsMayChange) {
     DeltaShape shape;
     shape.rule = rule;
     shape.dim_k = shape.dim_v = 32;
-    shape.lens = {60, 30, 10};
+    shape.lens = lengths({60, 30, 10, 0});
     DeltaCall planned = make_delta(shape);
-    shape.lens = {0, 95, 5};
+    shape.lens = lengths({0, 10, 60, 30});  // as many in all
     DeltaCall other = make_delta(shape);
     const auto plan = make_plan(planned);
     if (plan == nullptr) continue;
@@ -113,8 +114,8 @@ TEST_P(PlanReuse, OtherShapesStridesAndDtypesAreRefused) {
   AttentionCall strided = make_ragged({});
   strided.k = strided.k.with_strides({200, 64, 1});
   expect_refused(*plan, strided, "k");
-  AttentionCall half = make_ragged({.dtype = tilegate::DType::kFloat16});
-  expect_refused(*plan, half, "q");
+  AttentionCall bf16 = make_ragged({.dtype = tilegate::DType::kBFloat16});
+  expect_refused(*plan, bf16, "q");
   AttentionCall wide = make_ragged({.index = tilegate::DType::kInt64});
   expect_refused(*plan, wide, "qo_indptr");
   AttentionCall no_lse = make_ragged({});
@@ -169,6 +170,26 @@ TEST_P(PlanReuse, TheWorkspaceIsChecked) {
     const auto untouched = entry.make();
     expect_same_outputs(*untouched, *call, entry.name + ", refused workspace");
   }
+}
+
+TEST_P(PlanReuse, OtherPagedShapesStridesAndDtypesAreRefused) {
+  const auto decode = [](tilegate::DType dtype, const PagedForm& form) {
+    return as_decode(make_ragged({.qo_lens = {3, 3}, .kv_lens = {9, 17}, .dtype = dtype}), form);
+  };
+  AttentionCall planned = decode(plain_dtype(), {});
+  const auto plan = make_plan(planned);
+  if (plan == nullptr) return;
+  AttentionCall strided = decode(plain_dtype(), {});
+  strided.v = strided.v.with_strides({900, 200, 80, 1});
+  expect_refused(*plan, strided, "v_cache must");
+  AttentionCall pages = decode(plain_dtype(), {.page_size = 8});
+  expect_refused(*plan, pages, "k_cache must");
+  AttentionCall layout = decode(plain_dtype(), {.layout = tilegate::KvLayout::kHnd});
+  expect_refused(*plan, layout, "k_cache must");
+  AttentionCall table = decode(plain_dtype(), {.table = Table::kDense});
+  expect_refused(*plan, table, "");
+  AttentionCall bf16 = decode(tilegate::DType::kBFloat16, {});
+  expect_refused(*plan, bf16, "q");
 }
 
 LAWS_ON_EVERY_BACKEND(PlanReuse);

@@ -41,7 +41,7 @@ TEST_P(StableBits, APlanThatRunsAgain) {
     const auto plan = make_plan(*first);
     if (plan == nullptr) continue;
     ASSERT_TRUE(run_plan(*plan, *first).ok()) << entry.name;
-    second->set_backend(GetParam().backend);
+    second->set_backend(backend());
     ASSERT_TRUE(run_plan(*plan, *second).ok()) << entry.name;
     expect_same_outputs(*first, *second, entry.name + ", second run of a plan");
   }
@@ -63,14 +63,14 @@ TEST_P(StableBits, PlanningIsDeterministicAndReadsNoTensor) {
 
 // describe and plan take pointers that nobody may follow.
 TEST_P(StableBits, PlanningFollowsNoPointer) {
-  AttentionCall call = as_paged(make_ragged({}));
+  AttentionCall call = as_decode(make_ragged({.qo_lens = {5, 5}, .kv_lens = {5, 17}}));
   const auto plan = make_plan(call);
   if (plan == nullptr) return;
-  auto args = std::get<tilegate::PrefillPagedArgs>(call.args());
+  auto args = std::get<tilegate::DecodePagedArgs>(call.args());
   const tilegate::Device device = args.q.device;
   for (tilegate::TensorView* view :
-       {&args.q, &args.k_cache, &args.v_cache, &args.o, &args.lse, &args.qo_indptr,
-        &args.table.kv_indptr, &args.table.kv_indices, &args.table.kv_last_page_len}) {
+       {&args.q, &args.k_cache, &args.v_cache, &args.o, &args.lse, &args.table.kv_indptr,
+        &args.table.kv_indices, &args.table.kv_last_page_len}) {
     view->data = reinterpret_cast<void*>(std::uintptr_t{256});
     view->device = device;
   }
@@ -91,7 +91,7 @@ TEST_P(StableBits, TwoContextsAtOnce) {
     tilegate::Status status[2];
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; ++i) {
-      calls[i]->set_backend(GetParam().backend);
+      calls[i]->set_backend(backend());
       threads.emplace_back([&, i] {
         tilegate::Context own = tilegate::Context::create({.device = {}, .num_threads = 2}).value();
         const auto problem = calls[i]->describe();

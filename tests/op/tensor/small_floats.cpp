@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both formats by one rule: `mantissa` stored bits, exponents from `min_exponent` (subnormals keep
 // its quantum), ties to even through nearbyint.
-#include "tests/op/harness/small_floats.h"
+#include "tests/op/tensor/small_floats.h"
 
 #include <cmath>
 #include <limits>

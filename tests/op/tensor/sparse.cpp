@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse copies: the block is as long as the farthest element, only touched pages take memory.
-#include "tests/op/harness/sparse.h"
+#include "tests/op/tensor/sparse.h"
 
 #include <iostream>
 

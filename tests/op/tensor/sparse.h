@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tests/op/harness/tensor.h"
+#include "tests/op/tensor/tensor.h"
 
 namespace laws {
 

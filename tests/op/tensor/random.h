@@ -7,7 +7,7 @@
 #include <numbers>
 #include <vector>
 
-#include "tests/op/harness/tensor.h"
+#include "tests/op/tensor/tensor.h"
 
 namespace laws {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The harness's own fp16 and bf16: if they were wrong, every tolerance would be about the wrong
 // number. All 65536 patterns come back, and ties go to even.
-#include "tests/op/harness/small_floats.h"
+#include "tests/op/tensor/small_floats.h"
 
 #include <gtest/gtest.h>
 

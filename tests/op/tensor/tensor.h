@@ -99,6 +99,8 @@ class Tensor {
   Tensor as(tilegate::DType dtype) const;
 
   Tensor& fill(double value);
+  // In row-major order.
+  Tensor& assign(const std::vector<double>& values);
   Tensor& poison();
   // Sets the bit of every byte of the block that an element of this tensor covers.
   void mark(std::vector<std::uint8_t>& covered) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensor and Block. Offsets are 64-bit elements; a block of a sparse tensor may be many gigabytes.
-#include "tests/op/harness/tensor.h"
+#include "tests/op/tensor/tensor.h"
 
 #include <sys/mman.h>
 
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/op/harness/small_floats.h"
+#include "tests/op/tensor/small_floats.h"
 
 namespace laws {
 
@@ -250,6 +250,13 @@ Tensor Tensor::as(DType dtype) const {
 
 Tensor& Tensor::fill(double value) {
   for (std::int64_t i = 0; i < numel(); ++i) set_flat(i, value);
+  return *this;
+}
+
+Tensor& Tensor::assign(const std::vector<double>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    set_flat(static_cast<std::int64_t>(i), values[i]);
+  }
   return *this;
 }
 
