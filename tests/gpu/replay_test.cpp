@@ -4,6 +4,8 @@
 // delta_decode_test.cpp.
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "tests/gpu/delta_case.h"
 #include "tilegate/device_timing.h"
 
@@ -14,26 +16,30 @@ constexpr Device kGpu{DeviceType::kCuda, 0};
 
 class ReplayGpu : public testing::Test {
  protected:
-  void SetUp() override { TILEGATE_REQUIRE_GPU(80); }
+  void SetUp() override {
+    TILEGATE_REQUIRE_GPU(80);
+    cuda_.emplace(Context::create({.device = kGpu}).value());
+    stream_.emplace(Stream::create(kGpu).value());
+  }
 
   // A plan on the GPU, recorded. Args: AppendPagedKvArgs or CommitArgs.
   template <class Args, class Options>
   Recording record(const Args& args, Options options) {
     options.backend = Backend::kCuda;
-    const Plan plan = tilegate::plan(describe(args, options).value(), cuda_).value();
+    const Plan plan = tilegate::plan(describe(args, options).value(), *cuda_).value();
     EXPECT_EQ(plan.workspace_bytes(), 0u);
-    return Recording::capture(stream_,
-                              [=, this] { return plan.run(cuda_, args, {}, stream_.handle()); })
+    return Recording::capture(*stream_,
+                              [=, this] { return plan.run(*cuda_, args, {}, stream_->handle()); })
         .value();
   }
   void replay(const Recording& recording) {
-    recording.replay(stream_).throw_if_error();
-    stream_.synchronize().throw_if_error();
+    recording.replay(*stream_).throw_if_error();
+    stream_->synchronize().throw_if_error();
   }
 
  private:
-  Context cuda_ = Context::create({.device = kGpu}).value();
-  Stream stream_ = Stream::create(kGpu).value();
+  std::optional<Context> cuda_;
+  std::optional<Stream> stream_;
 };
 
 TEST_F(ReplayGpu, AppendsAtNewPositionsOfNewPages) {
