@@ -58,13 +58,11 @@ PageTable page_table(const Views& inputs) {
   return table;
 }
 
-PrefillRaggedArgs ragged_args(const Views& inputs, const Views& outputs) {
-  PrefillRaggedArgs args;
+// What all attention calls have.
+template <class Args>
+Args attention_args(const Views& inputs, const Views& outputs) {
+  Args args;
   args.q = find_view(inputs, "q");
-  args.k = find_view(inputs, "k");
-  args.v = find_view(inputs, "v");
-  args.qo_indptr = find_view(inputs, "qo_indptr");
-  args.kv_indptr = find_view(inputs, "kv_indptr");
   args.sinks = find_view(inputs, "sinks");
   args.custom_mask = find_view(inputs, "custom_mask");
   args.o = find_view(outputs, "o");
@@ -72,18 +70,22 @@ PrefillRaggedArgs ragged_args(const Views& inputs, const Views& outputs) {
   return args;
 }
 
+PrefillRaggedArgs ragged_args(const Views& inputs, const Views& outputs) {
+  auto args = attention_args<PrefillRaggedArgs>(inputs, outputs);
+  args.k = find_view(inputs, "k");
+  args.v = find_view(inputs, "v");
+  args.qo_indptr = find_view(inputs, "qo_indptr");
+  args.kv_indptr = find_view(inputs, "kv_indptr");
+  return args;
+}
+
 // PrefillPagedArgs or DecodePagedArgs.
 template <class Args>
 Args paged_args(const Views& inputs, const Views& outputs) {
-  Args args;
-  args.q = find_view(inputs, "q");
+  auto args = attention_args<Args>(inputs, outputs);
   args.k_cache = find_view(inputs, "k_cache");
   args.v_cache = find_view(inputs, "v_cache");
   args.table = page_table(inputs);
-  args.sinks = find_view(inputs, "sinks");
-  args.custom_mask = find_view(inputs, "custom_mask");
-  args.o = find_view(outputs, "o");
-  args.lse = find_view(outputs, "lse");
   return args;
 }
 
