@@ -55,14 +55,7 @@ Result<Operation> normalise_append(const AppendPagedKvArgs& args, const AppendOp
   TILEGATE_RETURN_IF_ERROR(check_new_tokens({"v", args.v}, {"v_cache", p.v_cache}, p));
   p.k = args.k;
   p.v = args.v;
-  Result<std::int64_t> batch = page_table_batch(args.table);
-  if (!batch.ok()) return batch.status();
-  p.batch = *batch;
-  p.kv_indptr = args.table.kv_indptr;
-  p.kv_indices = args.table.kv_indices;
-  p.kv_last_page_len = args.table.kv_last_page_len;
-  p.block_tables = args.table.block_tables;
-  p.kv_lens = args.table.kv_lens;
+  TILEGATE_RETURN_IF_ERROR(fill_page_table(args.table, p));
   TILEGATE_RETURN_IF_ERROR(check_token_indices(args, p));
   return Operation(p);
 }

@@ -213,15 +213,7 @@ Status fill_paged_inputs(const Args& args, const AttentionOptions& options, Atte
   if (!cache.ok()) return cache.status();
   TILEGATE_RETURN_IF_ERROR(fill_keys({"k_cache", cache->k}, {"v_cache", cache->v}, p));
   p.page_size = cache->k.shape[1];
-  Result<std::int64_t> batch = page_table_batch(args.table);
-  if (!batch.ok()) return batch.status();
-  p.batch = *batch;
-  p.kv_indptr = args.table.kv_indptr;
-  p.kv_indices = args.table.kv_indices;
-  p.kv_last_page_len = args.table.kv_last_page_len;
-  p.block_tables = args.table.block_tables;
-  p.kv_lens = args.table.kv_lens;
-  return {};
+  return fill_page_table(args.table, p);
 }
 
 // And everything after them.

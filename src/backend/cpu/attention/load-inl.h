@@ -67,6 +67,22 @@ inline std::int64_t run_length(const AttentionProblem& problem, std::int64_t key
   return problem.page_size - key % problem.page_size;
 }
 
+// f(done, keys, first): the keys of a tile in runs of rows at the view's token stride, `first` the
+// first row of a run and `done` the number of keys before it.
+template <class T, class F>
+HWY_INLINE void for_each_run(const AttentionProblem& problem, const FlashItem& item,
+                             const TensorView& view, const KeyTile& tile, F&& f) {
+  for (int done = 0; done < tile.keys;) {
+    const std::int64_t key = tile.begin + done;
+    const auto run =
+        static_cast<int>(std::min<std::int64_t>(run_length(problem, key), tile.keys - done));
+    const T* first = static_cast<const T*>(view.data) +
+                     kv_offset(problem, view, item.request, key) + item.kv_head * view.strides[2];
+    f(done, run, first);
+    done += run;
+  }
+}
+
 // to[key, :] for the keys of the tile; columns of V past dim_v are zero.
 template <class T>
 void load_tile(const AttentionProblem& problem, const FlashItem& item, const TensorView& view,
@@ -74,19 +90,13 @@ void load_tile(const AttentionProblem& problem, const FlashItem& item, const Ten
   const bool is_key = &view == &problem.k;
   const std::int64_t dim = is_key ? problem.dim_qk : problem.dim_v;
   const std::int64_t to_stride = is_key ? dim : round_up(dim, kMaxLanes);
-  for (int done = 0; done < tile.keys;) {
-    const std::int64_t key = tile.begin + done;
-    const auto run =
-        static_cast<int>(std::min<std::int64_t>(run_length(problem, key), tile.keys - done));
-    const T* from = static_cast<const T*>(view.data) + kv_offset(problem, view, item.request, key) +
-                    item.kv_head * view.strides[2];
+  for_each_run<T>(problem, item, view, tile, [&](int done, int run, const T* from) {
     for (int i = 0; i < run; ++i) {
       float* row = to + (done + i) * to_stride;
       load_row(from + i * view.strides[1], dim, row);
       std::fill(row + dim, row + to_stride, 0.0f);
     }
-    done += run;
-  }
+  });
 }
 
 // Whether all of x[0..n) are finite; n is a multiple of kMaxLanes.

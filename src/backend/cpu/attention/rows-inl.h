@@ -30,15 +30,9 @@ struct RowPointers {
 template <class T>
 void find_rows(const AttentionProblem& problem, const FlashItem& item, const TensorView& view,
                const KeyTile& tile, RowPointers<T>* rows) {
-  for (int done = 0; done < tile.keys;) {
-    const std::int64_t key = tile.begin + done;
-    const auto run =
-        static_cast<int>(std::min<std::int64_t>(run_length(problem, key), tile.keys - done));
-    const T* from = static_cast<const T*>(view.data) + kv_offset(problem, view, item.request, key) +
-                    item.kv_head * view.strides[2];
+  for_each_run<T>(problem, item, view, tile, [&](int done, int run, const T* from) {
     for (int i = 0; i < run; ++i) rows->row[done + i] = from + i * view.strides[1];
-    done += run;
-  }
+  });
   std::fill(rows->row + tile.keys, rows->row + kDecodeKeyTile, rows->row[tile.keys - 1]);
 }
 

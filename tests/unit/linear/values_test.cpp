@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/unit/linear_call.h"
+#include "tests/unit/linear/call.h"
 
 namespace tilegate {
 namespace {

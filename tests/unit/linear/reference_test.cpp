@@ -11,7 +11,7 @@
 
 #include "backend/reference/candidates.h"
 #include "core/message.h"
-#include "tests/unit/linear_call.h"
+#include "tests/unit/linear/call.h"
 #include "tilegate/tilegate.h"
 
 namespace tilegate {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/candidates.h"
-#include "tests/unit/linear_call.h"
+#include "tests/unit/linear/call.h"
 
 namespace tilegate {
 namespace {

@@ -3,7 +3,7 @@
 // problem asks to be written.
 #include <gtest/gtest.h>
 
-#include "tests/unit/linear_call.h"
+#include "tests/unit/linear/call.h"
 
 namespace tilegate {
 namespace {

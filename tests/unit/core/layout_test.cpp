@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "problem/problem.h"
-#include "tests/unit/linear_call.h"
+#include "tests/unit/linear/call.h"
 
 namespace tilegate {
 namespace {

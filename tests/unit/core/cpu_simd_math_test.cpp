@@ -2,7 +2,7 @@
 // exp2 and tanh of the CPU kernels on every SIMD target this machine has: accuracy against double
 // precision, and the exact values that masks and the online softmax rely on.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "tests/unit/cpu_simd_math_test.cpp"
+#define HWY_TARGET_INCLUDE "tests/unit/core/cpu_simd_math_test.cpp"
 #include "backend/cpu/simd_targets.h"
 // Per-target code follows.
 #include <hwy/foreach_target.h>
