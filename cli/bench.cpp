@@ -215,7 +215,7 @@ Result<bench::RunRequest> request_of(const BenchOptions& o) {
   request.peers = o.peers;
   request.peer_folder = o.peer_folder;
   request.peer_timeout_s = o.peer_timeout_s;
-  request.counts = {o.warmups, o.repeats};
+  request.counts = {o.warmups, o.repeats, o.scope_seconds};
   request.output = o.output;
   request.command = o.command;
   return request;

@@ -29,6 +29,9 @@ CLI::Option* positive(CLI::App& verb, const std::string& flag, T& value, const s
 void add_run_flags(CLI::App& verb, BenchOptions& o) {
   positive(verb, "--warmups", o.warmups, "Untimed samples first");
   positive(verb, "--repeats", o.repeats, "Timed samples");
+  verb.add_option("--scope-seconds", o.scope_seconds,
+                  "Fewer samples once a scope took this long; 0: never")
+      ->check(CLI::NonNegativeNumber);
   verb.add_option("--backend", o.backends, "auto, cpu, cuda, cudnn or reference; several at once")
       ->check(CLI::IsMember({"auto", "cpu", "cuda", "cudnn", "reference"}));
   verb.add_option("--peers", o.peers, "Peers to time beside ours: torch, flashinfer, fla");

@@ -50,6 +50,7 @@ struct BenchOptions {
   bool decode = false;
   int warmups = 20;
   int repeats = 100;
+  double scope_seconds = 0.0;
   std::vector<std::string> backends = {"auto"};
   std::vector<std::string> peers;
   std::string peer_folder;

@@ -4,6 +4,7 @@
 #include "bench/measure/timing.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace tilegate::bench {
@@ -79,9 +80,18 @@ std::vector<double> Timer::sample(const Work& call, Scope scope) {
                       }).value());
   }
   const Work timed = graph ? Work([&] { return recording->replay(stream_); }) : call;
-  for (int i = 0; i < counts_.warmups; ++i) once(timed, scope.cache);
+  const auto start = std::chrono::steady_clock::now();
+  const auto over = [&](double share) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    return counts_.seconds > 0.0 && taken.count() > share * counts_.seconds;
+  };
+  for (int i = 0; i < counts_.warmups && (i == 0 || !over(1.0 / 3.0)); ++i) {
+    once(timed, scope.cache);
+  }
   std::vector<double> samples;
-  for (int i = 0; i < counts_.repeats; ++i) samples.push_back(once(timed, scope.cache) / calls);
+  for (int i = 0; i < counts_.repeats && (i < kFewestSamples || !over(1.0)); ++i) {
+    samples.push_back(once(timed, scope.cache) / calls);
+  }
   return samples;
 }
 

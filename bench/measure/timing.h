@@ -3,7 +3,7 @@
 // calls and a sample is a tenth of the replay. Eager: one call between two events. On the CPU:
 // the wall clock around one call. Cold: before each sample a buffer larger than most caches is
 // read (written, it would leave lines whose way to memory the sample pays for), and the sample is
-// one call.
+// one call. A limit of seconds makes long calls take fewer samples.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,7 @@ struct Scope {
 };
 
 inline constexpr int kCallsPerGraph = 10;
+inline constexpr int kFewestSamples = 3;  // whatever the limit of seconds
 inline constexpr std::size_t kFlushBytes = std::size_t{256} << 20;
 
 std::string_view to_string(Timing timing);
@@ -48,6 +49,7 @@ class Timer {
   struct Counts {
     int warmups = 20;
     int repeats = 100;
+    double seconds = 0.0;  // that warm-ups (a third of it) and samples of a scope take; 0: no limit
   };
 
   // `stop` may be set by a signal handler.

@@ -6,6 +6,7 @@ A peer program calls serve(load). load() imports the library and returns an obje
     versions            a dict for the result file
     variants(shape)     [(name, prepare)]: prepare(request) makes tensors and returns a function of
                         no arguments that launches one call; it raises Declined with a reason
+    differs(name)       optional: how that variant's work differs from the row's, or None
     gemm()              optional: (TFLOP/s, what was measured)
 
 Whatever libraries print goes to stderr, which the runner keeps in a log.
@@ -51,10 +52,13 @@ def _time_variant(prepare, request):
 
 def _answer_shape(peer, request):
     results, declined = [], []
-    for name, prepare in peer.variants(request["shape"]):
+    variants = peer.variants(request["shape"])
+    differs = getattr(peer, "differs", lambda name: None)
+    for name, prepare in variants if request["pass"] == 1 else variants[::-1]:
+        note = {"differs": differs(name)} if differs(name) else {}
         try:
             for entry in _time_variant(prepare, request):
-                results.append({"backend": name, **entry})
+                results.append({"backend": name, **note, **entry})
         except Exception as error:  # a peer's failure is a line, never the end of a run
             declined.append({"backend": name, "reason": _reason(error)})
         _forget()
@@ -95,6 +99,8 @@ def serve(load):
     except Exception as error:
         say({"ready": False, "reason": _reason(error)})
         return
+    gc.collect()
+    gc.freeze()  # what the libraries made while loading need not be searched after every variant
     say({"ready": True, "versions": peer.versions})
     for line in sys.stdin:
         say(_answer(peer, json.loads(line)))

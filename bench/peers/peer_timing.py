@@ -6,12 +6,13 @@ import time
 import torch
 
 CALLS_PER_GRAPH = 10
+FEWEST_SAMPLES = 3
 FLUSH_BYTES = 256 << 20
 
 
 def sample_scopes(call, request):
     """One entry a scope: its timing, its l2 and milliseconds a call for every repeat."""
-    counts = request["warmups"], request["repeats"]
+    counts = Counts(request["warmups"], request["repeats"], request["seconds"])
     on_gpu = request["device"] == "cuda"
     flush = None
     for scope in request["scopes"]:
@@ -19,6 +20,29 @@ def sample_scopes(call, request):
             flush = torch.ones(FLUSH_BYTES // 4, dtype=torch.int32, device=request["device"])
         sample = _sample_gpu if on_gpu else _sample_cpu
         yield {**scope, "samples_ms": sample(call, scope, counts, flush)}
+
+
+class Counts:
+    """Says how many warm-ups and samples to take, as Timer::sample."""
+
+    def __init__(self, warmups, repeats, seconds):
+        self.warmups, self.repeats, self.seconds = warmups, repeats, seconds
+
+    def steps(self):
+        """False for every warm-up, then True for every sample."""
+        start = time.perf_counter()
+
+        def over(share):
+            return 0 < share * self.seconds < time.perf_counter() - start
+
+        for i in range(self.warmups):
+            if i > 0 and over(1 / 3):
+                break
+            yield False
+        for i in range(self.repeats):
+            if i >= FEWEST_SAMPLES and over(1):
+                break
+            yield True
 
 
 def _sample_gpu(call, scope, counts, flush):
@@ -40,30 +64,28 @@ def _sample_gpu(call, scope, counts, flush):
 
 
 def _events(call, counts, flush):
-    warmups, repeats = counts
     start = torch.cuda.Event(enable_timing=True)
     end = torch.cuda.Event(enable_timing=True)
     samples = []
-    for i in range(warmups + repeats):
+    for timed in counts.steps():
         if flush is not None:
             flush.max()  # reads it all
         start.record()
         call()
         end.record()
         end.synchronize()
-        if i >= warmups:
+        if timed:
             samples.append(start.elapsed_time(end))
     return samples
 
 
 def _sample_cpu(call, scope, counts, flush):
-    warmups, repeats = counts
     samples = []
-    for i in range(warmups + repeats):
+    for timed in counts.steps():
         if scope["l2"] == "cold":
             flush.max()  # reads it all
         start = time.perf_counter()
         call()
-        if i >= warmups:
+        if timed:
             samples.append(1e3 * (time.perf_counter() - start))
     return samples

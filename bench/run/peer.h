@@ -3,9 +3,11 @@
 // send. One JSON object a line, both ways, over its standard input and output:
 //
 //   peer: {"ready": true, "versions": {..}}            or {"ready": false, "reason": ".."}
-//   us:   {"shape": {..}, "scopes": [{"timing": "graph", "l2": "warm"}], "warmups": 20, ..}
+//   us:   {"shape": {..}, "scopes": [{"timing": "graph", "l2": "warm"}], "pass": 1, "warmups": 20,
+//          "repeats": 100, "seconds": 0.5, ..}
 //   peer: {"results": [{"backend": "fa2", "timing": .., "l2": .., "samples_ms": [..]}],
 //          "declined": [{"backend": "fa3", "reason": ".."}]}
+//         a result whose work is not the row's says how: {"differs": "dense keys", ..}
 //   us:   {"ceiling": "gemm"}       peer: {"tflop_per_s": 715.2, "from": ".."} or {"reason": ".."}
 #pragma once
 

@@ -74,11 +74,10 @@ const Json& ResultFile::add(const Row& row, const Entrant& who, const Sampled& s
   const Cost cost = work_of(row.shape);
   const Quantiles q = quantiles(sampled.samples_ms);
   const Share share = share_of(ceilings_, cost, q.median);
-  Json entry = {{"name", name_of(row.shape)},
-                {"backend", who.backend},
-                {"peer", who.peer},
-                {"kernel", who.peer ? Json() : Json(who.kernel)},
-                {"pass", sampled.pass}};
+  Json entry = {
+      {"name", name_of(row.shape)}, {"backend", who.backend},
+      {"peer", who.peer},           {"kernel", who.peer ? Json() : Json(who.kernel)},
+      {"pass", sampled.pass},       {"differs", who.differs.empty() ? Json() : Json(who.differs)}};
   entry.update(to_json(row.shape));
   entry["timing"] = to_string(sampled.scope.timing);
   entry["l2"] = to_string(sampled.scope.cache);
@@ -97,10 +96,15 @@ const Json& ResultFile::add(const Row& row, const Entrant& who, const Sampled& s
   return document_["results"].back();
 }
 
-void ResultFile::add_declined(const Row& row, const std::string& backend,
+bool ResultFile::add_declined(const Row& row, const std::string& backend,
                               const std::string& reason) {
-  document_["declined"].push_back(
-      {{"name", name_of(row.shape)}, {"backend", backend}, {"reason", reason}});
+  const std::string name = name_of(row.shape);
+  Json& declined = document_["declined"];
+  const bool known = std::any_of(declined.begin(), declined.end(), [&](const Json& one) {
+    return one["name"] == name && one["backend"] == backend;
+  });
+  if (!known) declined.push_back({{"name", name}, {"backend", backend}, {"reason", reason}});
+  return !known;
 }
 
 Status ResultFile::write() const {

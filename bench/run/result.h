@@ -22,6 +22,7 @@ struct Entrant {
   std::string kernel;   // what our planner chose; empty for a peer
   std::string explain;  // why
   bool peer = false;
+  std::string differs = {};  // how a peer's work differs from the row's: it takes part in no ratio
 };
 
 // The keys of a shape: op, batch_size, query_length, kv_length, num_heads, num_kv_heads, head_size,
@@ -38,13 +39,13 @@ class ResultFile {
 
   struct Sampled {
     Scope scope;
-    int pass = 1;  // ours run before (1) and after (2) the peers of a row
+    int pass = 1;  // with peers all of a row run twice
     std::vector<double> samples_ms;
   };
   // Adds an entry and returns it.
   const Json& add(const Row& row, const Entrant& who, const Sampled& sampled);
-  // One line instead of numbers: who did not serve a row, and why.
-  void add_declined(const Row& row, const std::string& backend, const std::string& reason);
+  // One line instead of numbers: who did not serve a row, and why. False when there is one already.
+  bool add_declined(const Row& row, const std::string& backend, const std::string& reason);
 
   // By way of a second file, so a reader never sees half of it. Errors: io.
   Status write() const;

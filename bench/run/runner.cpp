@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of a run: ceilings, then row by row ours, peers, ours; the result file after each row.
+// The order of a run: ceilings, then row by row ours and peers, and back; the result file after
+// each row.
 #include "bench/run/runner.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -54,6 +56,7 @@ class Runner {
     file_.set("timing_scope", timing_scope(request_.scopes));
     file_.set("warmups", request_.counts.warmups);
     file_.set("repeats", request_.counts.repeats);
+    file_.set("scope_seconds", request_.counts.seconds);
     if (Status status = write(); !status.ok()) return status;
     Ended ended = Ended::kComplete;
     try {
@@ -124,7 +127,9 @@ class Runner {
       std::vector<Ours> ours = prepare(row, args);
       time_ours(row, args, ours, 1);
       if (peers_.empty()) return;
-      for (const std::unique_ptr<Peer>& peer : peers_) time_peer(row, *peer);
+      for (const std::unique_ptr<Peer>& peer : peers_) time_peer(row, *peer, 1);
+      std::reverse(ours.begin(), ours.end());
+      for (auto peer = peers_.rbegin(); peer != peers_.rend(); ++peer) time_peer(row, **peer, 2);
       time_ours(row, args, ours, 2);
     } catch (const Error& error) {
       decline(row, "row", error.what());
@@ -140,7 +145,7 @@ class Runner {
         Plan chosen = plan(problem, context_).value();
         DeviceBuffer workspace =
             DeviceBuffer::allocate(request_.device, chosen.workspace_bytes()).value();
-        Entrant who{backend.name, chosen.kernel(), chosen.explain(), false};
+        Entrant who{backend.name, chosen.kernel(), chosen.explain()};
         ready.push_back({std::move(who), std::move(chosen), std::move(workspace)});
       } catch (const Error& error) {
         decline(row, backend.name, error.what());
@@ -157,7 +162,7 @@ class Runner {
                             stream_.handle());
       };
       try {
-        for (const Scope& scope : request_.scopes) {
+        for (const Scope& scope : scopes_of(pass)) {
           const Json& entry = file_.add(row, our.who, {scope, pass, timer_.sample(call, scope)});
           progress_.print_line(line_of(entry));
         }
@@ -167,10 +172,17 @@ class Runner {
     }
   }
 
-  void time_peer(const Row& row, Peer& peer) {
+  // The second pass goes backwards.
+  std::vector<Scope> scopes_of(int pass) const {
+    std::vector<Scope> scopes = request_.scopes;
+    if (pass == 2) std::reverse(scopes.begin(), scopes.end());
+    return scopes;
+  }
+
+  void time_peer(const Row& row, Peer& peer, int pass) {
     progress_.doing("timing peer " + peer.name());
     Json scopes = Json::array();
-    for (const Scope& scope : request_.scopes) {
+    for (const Scope& scope : scopes_of(pass)) {
       scopes.push_back({{"timing", to_string(scope.timing)}, {"l2", to_string(scope.cache)}});
     }
     const Result<Json> answer =
@@ -178,39 +190,43 @@ class Runner {
                   {"device", request_.device.type == DeviceType::kCpu ? "cpu" : "cuda"},
                   {"threads", context_.num_threads()},
                   {"scopes", scopes},
+                  {"pass", pass},
                   {"warmups", request_.counts.warmups},
-                  {"repeats", request_.counts.repeats}});
+                  {"repeats", request_.counts.repeats},
+                  {"seconds", request_.counts.seconds}});
     if (!answer.ok()) return decline(row, peer.name(), answer.status().message());
     try {
-      add_answer(row, peer, *answer);
+      add_answer(row, peer, pass, *answer);
     } catch (const Json::exception& error) {
       decline(row, peer.name(), fmt::format("it answered against the protocol: {}", error.what()));
     }
   }
 
-  void add_answer(const Row& row, const Peer& peer, const Json& answer) {
+  void add_answer(const Row& row, const Peer& peer, int pass, const Json& answer) {
     for (const Json& one : answer.value("declined", Json::array())) {
       decline(row, peer.name() + "." + one.value("backend", std::string("?")),
               one.value("reason", std::string("no reason")));
     }
-    for (const Json& one : answer.value("results", Json::array())) add_peer(row, peer, one);
+    for (const Json& one : answer.value("results", Json::array())) {
+      const std::string backend = peer.name() + "." + one.value("backend", std::string("?"));
+      add_peer(row, {backend, "", "", true, one.value("differs", std::string())}, pass, one);
+    }
   }
 
   // Keeps a peer's samples when they belong to a scope that was asked for.
-  void add_peer(const Row& row, const Peer& peer, const Json& one) {
-    const std::string backend = peer.name() + "." + one.value("backend", std::string("?"));
+  void add_peer(const Row& row, const Entrant& who, int pass, const Json& one) {
     const auto samples = one.value("samples_ms", std::vector<double>());
     for (const Scope& scope : request_.scopes) {
       if (one.value("timing", "") != to_string(scope.timing)) continue;
       if (one.value("l2", "") != to_string(scope.cache) || samples.empty()) continue;
-      const Json& entry = file_.add(row, {backend, "", "", true}, {scope, 1, samples});
+      const Json& entry = file_.add(row, who, {scope, pass, samples});
       return progress_.print_line(line_of(entry));
     }
-    decline(row, backend, "it answered without samples of a scope that was asked for");
+    decline(row, who.backend, "it answered without samples of a scope that was asked for");
   }
 
   void decline(const Row& row, const std::string& backend, const std::string& reason) {
-    file_.add_declined(row, backend, reason);
+    if (!file_.add_declined(row, backend, reason)) return;
     progress_.print_line(fmt::format("  {:<18} declined: {}", backend, reason));
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the rows of a benchmark: for each, our backends, the peers one after another, and our
-// backends again. A backend or peer that does not serve a row is one line with its reason.
+// Runs the rows of a benchmark: for each, our backends and the peers one after another, then all of
+// them again in the opposite order, so that a steady drift of the machine favours nobody. A backend
+// or peer that does not serve a row is one line with its reason.
 #pragma once
 
 #include <string>

@@ -18,13 +18,14 @@ using cli::testing::run_program;
 using cli::testing::Said;
 using nlohmann::json;
 
-// Answers every shape with one sample a scope, 2 ms, and one decline.
+// Answers every shape with one sample a scope, as many ms as the pass, and one decline.
 constexpr const char* kAnswers = R"(import json, sys
 print(json.dumps({"ready": True, "versions": {"answers": "1.2"}}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
     assert request["shape"]["op"] == "prefill" and request["repeats"] == 2, request
-    results = [{"backend": "two", **scope, "samples_ms": [2.0]} for scope in request["scopes"]]
+    time, note = [float(request["pass"])], {"differs": "dense keys"}
+    results = [{"backend": "two", **note, **scope, "samples_ms": time} for scope in request["scopes"]]
     declined = [{"backend": "three", "reason": "not today"}]
     print(json.dumps({"results": results, "declined": declined}), flush=True)
 )";
@@ -63,19 +64,27 @@ class Peers : public ::testing::Test {
   std::string folder_ = fresh_folder();
 };
 
-TEST_F(Peers, AreTimedBetweenOurTwoPasses) {
+TEST_F(Peers, RunTwiceBetweenOurTwoPassesAndBackwardsThen) {
   add("answers", kAnswers);
-  const json result = run({"answers"});
-  ASSERT_EQ(result["results"].size(), 3u) << result.dump();
-  EXPECT_EQ(result["results"][0]["pass"], 1);
-  EXPECT_EQ(result["results"][0]["peer"], false);
-  EXPECT_EQ(result["results"][1]["backend"], "answers.two");
-  EXPECT_EQ(result["results"][1]["peer"], true);
-  EXPECT_EQ(result["results"][1]["median_ms"], 2.0);
-  EXPECT_EQ(result["results"][2]["pass"], 2);
-  ASSERT_EQ(result["declined"].size(), 1u);
+  add("again", kAnswers);
+  const json result = run({"answers", "again"});
+  const json& results = result["results"];
+  ASSERT_EQ(results.size(), 6u) << result.dump();
+  const char* backends[] = {"auto", "answers.two", "again.two", "again.two", "answers.two", "auto"};
+  for (int i = 0; i < 6; ++i) {
+    const json& entry = results[i];
+    const bool ours = i == 0 || i == 5;
+    EXPECT_EQ(entry["backend"], backends[i]);
+    EXPECT_EQ(entry["peer"], !ours);
+    EXPECT_EQ(entry["pass"], i < 3 ? 1 : 2);
+    EXPECT_EQ(entry["differs"], ours ? json() : json("dense keys"));
+    if (ours) continue;
+    EXPECT_EQ(entry["median_ms"], i < 3 ? 1.0 : 2.0);
+  }
+  ASSERT_EQ(result["declined"].size(), 2u);  // a line a peer, not one a pass
   EXPECT_EQ(result["declined"][0]["backend"], "answers.three");
   EXPECT_EQ(result["declined"][0]["reason"], "not today");
+  EXPECT_EQ(result["declined"][1]["backend"], "again.three");
   EXPECT_EQ(result["peers"][0]["versions"]["answers"], "1.2");
 }
 

@@ -70,8 +70,8 @@ TEST(Bench, AttentionWritesEveryKey) {
   ASSERT_EQ(said.code, 0) << said.err;
   EXPECT_EQ(said.err, "");
   const json result = read_json(path);
-  expect_keys(result, {"environment", "timing_scope", "warmups", "repeats", "ceilings", "peers",
-                       "results", "declined", "complete"});
+  expect_keys(result, {"environment", "timing_scope", "warmups", "repeats", "scope_seconds",
+                       "ceilings", "peers", "results", "declined", "complete"});
   expect_keys(result["environment"],
               {"machine", "gpu", "driver", "runtime", "commit", "date", "command", "threads"});
   EXPECT_EQ(result["warmups"], 1);
@@ -119,6 +119,18 @@ TEST(Bench, EveryOpAndRuleRuns) {
         run_program(with({"bench", "linear", "--rule", rule, "--heads", "2", "--decode"}, small));
     EXPECT_EQ(said.code, 0) << said.err;
     EXPECT_EQ(said.out.find("declined"), std::string::npos) << said.out;
+  }
+}
+
+TEST(Bench, ALimitOfSecondsLeavesThreeSamples) {
+  const std::string path = fresh_folder() + "/result.json";
+  Words words = {"bench", "attention", "--device",    "cpu", "--batch-size", "1",
+                 "--op",  "decode",    "--kv-length", "8",   "--repeats",    "9",
+                 "--l2",  "warm",      "--output",    path,  "--warmups",    "1"};
+  for (const auto& [limit, samples] : {std::pair("0.000000001", 3u), std::pair("0", 9u)}) {
+    const Said said = run_program(with(words, {"--scope-seconds", limit}));
+    ASSERT_EQ(said.code, 0) << said.err;
+    EXPECT_EQ(read_json(path)["results"][0]["samples_ms"].size(), samples);
   }
 }
 

@@ -30,9 +30,11 @@ bool is_aligned(const void* data) {
 
 cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
+// With the flag PyTorch instantiates with, so that its recordings and ours replay alike.
 Result<void*> instantiate(cudaGraph_t graph) {
   cudaGraphExec_t exec = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&exec, graph, 0);
+  const cudaError_t error =
+      cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagAutoFreeOnLaunch);
   (void)cudaGraphDestroy(graph);
   TILEGATE_RETURN_IF_ERROR(cuda_status(error, "instantiating a graph"));
   return static_cast<void*>(exec);
