@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
@@ -71,7 +72,8 @@ def test_rows_know_peers_passes_and_goals(write):
     (row,) = read(write(DOCUMENT)).rows
     assert row.best_peer()["backend"] == "one.a"
     (ours,) = row.ours()
-    assert ours["median_ms"] == 2.0
+    assert ours["median_ms"] == pytest.approx(2.1)  # over the samples of both passes
+    assert ours["gb_per_s"] == pytest.approx(2.0 * 2.0 / 2.1)
     assert row.drift("auto") == pytest.approx(0.1)
     assert row.goal_ms() == pytest.approx(2.0)  # half of the best peer's 4 ms
     alone = copy.deepcopy(DOCUMENT)
@@ -81,12 +83,51 @@ def test_rows_know_peers_passes_and_goals(write):
     assert row.drift("auto") is None
 
 
+def test_passes_of_ours_and_peers_count_alike(write):
+    document = copy.deepcopy(DOCUMENT)
+    document["results"] = [
+        entry("auto", 2.0, samples_ms=[1.0, 2.0, 9.0]),
+        entry("one.a", 4.0, peer=True, kernel=None, samples_ms=[3.0, 4.0, 5.0]),
+        entry("one.a", 1.0, peer=True, kernel=None, samples_ms=[1.0, 1.0, 1.0], **{"pass": 2}),
+        entry("auto", 1.0, samples_ms=[1.0, 1.0, 1.0], **{"pass": 2}),
+    ]
+    (row,) = read(write(document)).rows
+    (ours,), (peer,) = row.ours(), row.peers()
+    assert (ours["median_ms"], ours["p20_ms"], ours["p80_ms"]) == (1.0, 1.0, 2.0)
+    assert (peer["median_ms"], peer["p20_ms"], peer["p80_ms"]) == (2.0, 1.0, 4.0)
+    assert peer["ceiling_share"] == pytest.approx(0.5 * 4.0 / 2.0)
+    assert row.drift("one.a") == pytest.approx(3.0)
+
+
+def test_peers_of_other_work_are_shown_beside_the_ratio(write):
+    document = copy.deepcopy(DOCUMENT)
+    document["results"].append(
+        entry("two.dense", 1.0, peer=True, kernel=None, differs="dense keys")
+    )
+    results = read(write(document))
+    (row,) = results.rows
+    assert row.best_peer()["backend"] == "one.a"
+    assert row.goal_ms() == pytest.approx(2.0)
+    lines = tables([results]).splitlines()
+    head = ("| shape | auto | one.a | one.b | ratio | goal | to goal | auto is | auto / best "
+            "| two.dense (dense keys) |")
+    assert lines[lines.index(head) + 2] == (
+        "| decode B1 Q1 KV8192 32/8 D128 bfloat16 | 2100.0 | 4000.0 | 5000.0 | 0.525 | 2000.0"
+        " | 1.050 | cuda.decode |  | 1000.0 |"
+    )
+    assert "two.dense (dense keys)" in page([results])
+    document["results"] = [document["results"][0], document["results"][-1]]
+    results = read(write(document))
+    assert results.rows[0].best_peer() is None and results.rows[0].goal_ms() == 0.5
+    assert "ratio |" not in tables([results])
+
+
 def test_page_is_self_contained_and_escaped(write):
     text = page([read(write(DOCUMENT)), read(write(DOCUMENT, "again.json"))])
     assert text.count("<svg") == 4  # two plots a file
     assert "a &lt;machine&gt;" in text and "no &amp; never" in text
     assert "off: absent" in text
-    assert '<td class="good">0.500</td>' in text  # 2 ms of ours over 4 ms of the best peer
+    assert '<td class="good">0.525</td>' in text  # 2.1 ms of ours over 4 ms of the best peer
     assert not re.search(r'(src|href)="(?!#)', text.replace('xlink:href="#', "#"))
 
 
@@ -97,10 +138,13 @@ def test_tables_compare_with_peers_and_goals(write):
     head = ("| shape | auto | cuda | one.a | one.b | ratio | goal | to goal | auto is "
             "| auto / best |")
     assert lines[lines.index(head) + 2] == (
-        "| decode B1 Q1 KV8192 32/8 D128 bfloat16 | 2000.0 | 1600.0 | 4000.0 | 5000.0 | 0.400"
-        " | 2000.0 | 0.800 | cuda.decode | 1.250 |"
+        "| decode B1 Q1 KV8192 32/8 D128 bfloat16 | 2100.0 | 1600.0 | 4000.0 | 5000.0 | 0.400"
+        " | 2000.0 | 0.800 | cuda.decode | 1.312 |"
     )
     assert "- Peer two: off: absent." in lines
+    assert "- a pass: 2 samples after 1 warm-ups; graph." in lines
+    document["scope_seconds"] = 0.25
+    assert "fewer once a scope took 0.25 s; graph." in tables([read(write(document))])
     assert "- cudnn, rows 1: no & never" in lines
 
 
@@ -116,18 +160,18 @@ def test_tables_of_a_recorded_run(tmp_path):
         cells, (1, 2), strict=True
     ):
         assert name == f"prefill B{batch} Q32 KV64 4/2 D128 bfloat16"
-        fastest = {
-            backend: min(e["median_ms"] for e in entries
-                         if e["name"] == name and e["backend"] == backend)
+        medians = {
+            backend: statistics.median(sample for e in entries for sample in e["samples_ms"]
+                                       if e["name"] == name and e["backend"] == backend)
             for backend in ("auto", "cpu", "reference", "torch.sdpa")
         }
         for shown, backend in ((auto, "auto"), (cpu, "cpu"), (reference, "reference"),
                                (peer, "torch.sdpa")):
-            assert float(shown) == pytest.approx(1e3 * fastest[backend], rel=1e-3)
-        ours = min(fastest["auto"], fastest["cpu"])
-        assert float(ratio) == pytest.approx(ours / fastest["torch.sdpa"], abs=5e-4)
+            assert float(shown) == pytest.approx(1e3 * medians[backend], rel=1e-3)
+        ours = min(medians["auto"], medians["cpu"])
+        assert float(ratio) == pytest.approx(ours / medians["torch.sdpa"], abs=5e-4)
         assert chosen == "cpu.flash"
-        assert float(over) == pytest.approx(fastest["auto"] / fastest["cpu"], abs=5e-4)
+        assert float(over) == pytest.approx(medians["auto"] / medians["cpu"], abs=5e-4)
 
 
 def test_unreadable_files_are_a_sentence_and_2(write, tmp_path, capsys):

@@ -7,7 +7,7 @@ import html
 import pathlib
 
 from . import plots
-from .results import Results, Row
+from .results import Results, Row, differs
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d1d1f; margin: 2rem auto; max-width: 76rem;
@@ -27,10 +27,11 @@ svg { max-width: 100%; height: auto; } p.note { color: #555; max-width: 60rem; }
 """
 
 _NOTE = (
-    "Times are medians a call, with the 20th and 80th percentile. Ours were timed before and after"
-    " the peers of a row; the faster pass is shown and the difference between the passes beside"
-    " it. Ratio is our time over the best peer's of the same row and run: below 1 is faster. A"
-    " goal is a ratio to the best peer; rows without a peer are held against the goal's own time."
+    "Times are medians a call, with the 20th and 80th percentile, over the samples of both passes"
+    " where a row ran twice; the difference between the passes is beside them. Ratio is our time"
+    " over the best peer's of the same row and run: below 1 is faster. A peer with a note in"
+    " brackets does other work and is in no ratio. A goal is a ratio to the best peer; rows without"
+    " a peer are held against the goal's own time."
 )
 
 
@@ -70,7 +71,7 @@ def _facts(results: Results) -> str:
     for key, value in document.get("ceilings", {}).items():
         facts[f"ceiling {key}"] = f"{value:.4g}" if isinstance(value, float) else value
     facts["timing"] = document["timing_scope"]
-    facts["samples"] = f"{document['repeats']} after {document['warmups']} warm-ups"
+    facts["samples"] = results.samples()
     if not document.get("complete", True):
         facts["complete"] = "no: the run was interrupted; these are its finished rows"
     items = "".join(
@@ -116,11 +117,12 @@ def _ratio(value: float | None, limit: float = 1.0) -> str:
 def _cells(row: Row, entry: dict) -> str:
     ours = not entry["peer"]
     median, peer, goal = entry["median_ms"], row.best_peer(), row.goal_ms()
-    drift = row.drift(entry["backend"]) if ours else None
+    drift = row.drift(entry["backend"])
+    note = f" ({differs(entry)})" if differs(entry) else ""
     share = entry["ceiling_share"]
     bound = f"{100 * share:.1f} % {_escape(entry['bound_by'])}" if share is not None else ""
     return (
-        f'<td class="text">{_escape(entry["backend"])}</td>'
+        f'<td class="text">{_escape(entry["backend"] + note)}</td>'
         f'<td class="text">{_escape(entry["kernel"] or "")}</td>'
         f"<td>{median:.4f}</td><td>{entry['p20_ms']:.4f} - {entry['p80_ms']:.4f}</td>"
         f"<td>{f'{100 * drift:.1f} %' if drift is not None else ''}</td>"

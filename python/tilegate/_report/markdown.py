@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as Markdown tables, a file, op and scope at a time: rows are shapes and columns are
-backends, ours first, then the ratio to the best peer, what `auto` chose and what that choice costs.
+backends, ours first, then the ratio to the best peer, what `auto` chose and what that choice costs,
+and at the end peers whose work differs from the row's.
 Needs nothing outside the standard library, so it also runs where a benchmark ran."""
 
 from __future__ import annotations
 
 import pathlib
 
-from .results import Results, Row
+from .results import Results, Row, differs
 
 _NOTE = (
-    "Microseconds a call, medians; of our two passes around the peers the faster one. Ratio: our"
-    " best over the best peer of the same row and run. auto / best: `auto` over our best backend"
-    " that was named."
+    "Microseconds a call: medians over the samples of both passes, for ours and peers alike. Ratio:"
+    " our best over the best peer of the same row and run that does the same work; goals are ratios"
+    " to that peer. Columns with a note in brackets are of other work and in no ratio. auto / best:"
+    " `auto` over our best backend that was named."
 )
 
 
@@ -39,8 +41,7 @@ def _facts(results: Results) -> list[str]:
     lines = [f"- {', '.join(known)}."]
     if environment.get("command"):
         lines.append(f"- Command: `{environment['command']}`.")
-    samples = f"{document['repeats']} samples after {document['warmups']} warm-ups"
-    lines.append(f"- {samples}; {document['timing_scope']}.")
+    lines.append(f"- {results.samples()}; {document['timing_scope']}.")
     for peer in document["peers"]:
         versions = ", ".join(f"{name} {it}" for name, it in peer.get("versions", {}).items() if it)
         lines.append(f"- Peer {peer['name']}: {versions or 'off: ' + str(peer.get('reason'))}.")
@@ -64,15 +65,21 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _columns(rows: list[Row]) -> tuple[list[str], list[str]]:
-    """Backends in the order in which the rows name them: ours, peers."""
-    ours = dict.fromkeys(entry["backend"] for row in rows for entry in row.ours())
-    peers = dict.fromkeys(entry["backend"] for row in rows for entry in row.peers())
-    return list(ours), list(peers)
+def _head(entry: dict) -> str:
+    note = differs(entry)
+    return f"{entry['backend']} ({note})" if note else entry["backend"]
+
+
+def _columns(entries: list[dict]) -> list[str]:
+    """In the order in which the rows name them."""
+    return list(dict.fromkeys(_head(entry) for entry in entries))
 
 
 def _table(rows: list[Row]) -> list[str]:
-    ours, peers = _columns(rows)
+    ours = _columns([entry for row in rows for entry in row.ours()])
+    all_peers = [entry for row in rows for entry in row.peers()]
+    peers = _columns([entry for entry in all_peers if not differs(entry)])
+    others = _columns([entry for entry in all_peers if differs(entry)])
     heads = ["shape", *ours, *peers]
     if peers:
         heads.append("ratio")
@@ -80,12 +87,13 @@ def _table(rows: list[Row]) -> list[str]:
         heads += ["goal", "to goal"]
     if "auto" in ours:
         heads += ["auto is", "auto / best"]
+    heads += others
     rule = ["---", *["---:"] * (len(heads) - 1)]
     return [_line(heads), _line(rule), *(_line(_cells(row, heads)) for row in rows)]
 
 
 def _cells(row: Row, heads: list[str]) -> list[str]:
-    entries = {entry["backend"]: entry for entry in (*row.peers(), *row.ours())}
+    entries = {_head(entry): entry for entry in (*row.peers(), *row.ours())}
     best, peer, goal = _best(row.ours()), row.best_peer(), row.goal_ms()
     extra = {
         "shape": row.name,

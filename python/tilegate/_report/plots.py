@@ -11,7 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-from .results import Row  # noqa: E402
+from .results import Row, differs  # noqa: E402
 
 # Ours are filled circles in these colours, peers open shapes in greys and browns.
 _OURS = ("#0b5fa5", "#d1495b", "#2a9d5c", "#7b4fb3", "#c77f00")
@@ -77,5 +77,8 @@ def peer_plot(rows: list[Row]) -> str:
     compared = [row for row in rows if row.best_peer() is not None]
     if not compared:
         return ""
-    return _dots(compared, lambda entry, row: row.best_peer()["median_ms"] / entry["median_ms"],
-                 "speed, the best peer of the row being 1 (right is better)", 1.0)
+
+    def speed(entry: dict, row: Row) -> float | None:
+        return None if differs(entry) else row.best_peer()["median_ms"] / entry["median_ms"]
+
+    return _dots(compared, speed, "speed, the best peer of the row being 1 (right is better)", 1.0)

@@ -1,12 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Result files of `tilegate bench`, and what their entries say together: for every row and scope
-our times, the best peer of the same run, and the goal scaled to that peer."""
+our times, the best peer of the same run, and the goal scaled to that peer. Peers whose work differs
+from the row's are shown and compared with nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import pathlib
+import statistics
+
+
+def _merged(passes: list[dict]) -> dict:
+    """One entry of a backend's passes, over the samples of all of them."""
+    if len(passes) == 1:
+        return passes[0]
+    samples = sorted(sample for entry in passes for sample in entry["samples_ms"])
+    median = statistics.median(samples)
+    first = passes[0]
+    faster = first["median_ms"] / median
+    share = first["ceiling_share"]
+    return first | {
+        "median_ms": median,
+        "p20_ms": samples[round(0.2 * (len(samples) - 1))],
+        "p80_ms": samples[round(0.8 * (len(samples) - 1))],
+        "tflop_per_s": first["tflop_per_s"] * faster,
+        "gb_per_s": first["gb_per_s"] * faster,
+        "ceiling_share": share and share * faster,
+    }
 
 
 @dataclasses.dataclass
@@ -18,25 +39,28 @@ class Row:
     scope: tuple[str, str]  # timing, l2
     entries: list[dict] = dataclasses.field(default_factory=list)
 
-    def ours(self) -> list[dict]:
-        """One entry a backend: of its two passes the faster one."""
-        best: dict[str, dict] = {}
+    def _entrants(self, peer: bool) -> list[dict]:
+        """One entry a backend, its passes together."""
+        passes: dict[str, list[dict]] = {}
         for entry in self.entries:
-            if entry["peer"]:
-                continue
-            known = best.get(entry["backend"])
-            if known is None or entry["median_ms"] < known["median_ms"]:
-                best[entry["backend"]] = entry
-        return list(best.values())
+            if entry["peer"] == peer:
+                passes.setdefault(entry["backend"], []).append(entry)
+        return [_merged(entries) for entries in passes.values()]
+
+    def ours(self) -> list[dict]:
+        return self._entrants(peer=False)
 
     def peers(self) -> list[dict]:
-        return [entry for entry in self.entries if entry["peer"]]
+        """All of them, also those of other work."""
+        return self._entrants(peer=True)
 
     def best_peer(self) -> dict | None:
-        return min(self.peers(), key=lambda entry: entry["median_ms"], default=None)
+        """Of those that do the row's work."""
+        rivals = [entry for entry in self.peers() if differs(entry) is None]
+        return min(rivals, key=lambda entry: entry["median_ms"], default=None)
 
     def drift(self, backend: str) -> float | None:
-        """How far our two passes around the peers differ, as a share of the faster."""
+        """How far the two passes of a backend differ, as a share of the faster."""
         medians = [e["median_ms"] for e in self.entries if e["backend"] == backend]
         if len(medians) < 2:
             return None
@@ -64,14 +88,25 @@ class Results:
     def ops(self) -> list[str]:
         return list(dict.fromkeys(row.op for row in self.rows))
 
+    def samples(self) -> str:
+        repeats, warmups = self.document["repeats"], self.document["warmups"]
+        text = f"a pass: {repeats} samples after {warmups} warm-ups"
+        seconds = self.document.get("scope_seconds")
+        return f"{text}, fewer once a scope took {seconds:g} s" if seconds else text
+
     def scopes(self) -> list[tuple[str, str]]:
         return list(dict.fromkeys(row.scope for row in self.rows))
+
+
+def differs(entry: dict) -> str | None:
+    """How a peer's work differs from the row's; None where it is the same."""
+    return entry.get("differs")
 
 
 _FILE_KEYS = ("environment", "timing_scope", "warmups", "repeats", "results", "declined", "peers")
 _ENTRY_KEYS = ("name", "op", "backend", "peer", "kernel", "timing", "l2", "median_ms", "p20_ms",
                "p80_ms", "tflop_per_s", "gb_per_s", "ceiling_share", "bound_by", "goal_ms",
-               "goal_peer_ms")
+               "goal_peer_ms", "samples_ms")
 
 
 def _require(path: str, mapping, keys) -> None:
