@@ -19,7 +19,7 @@ struct AppendSide {
 };
 
 struct AppendParams {
-  AppendSide sides[2];  // k, v: blocks of y = 0 and 1
+  AppendSide sides[2];  // k, v: blocks of z = 0 and 1
   PageTableParams table;
   IndexArray batch_indices;  // absent: request 0
   IndexArray positions;      // < 0: the token is skipped

@@ -28,6 +28,15 @@ kernel::AppendSide side_of(const TensorView& tokens, const TensorView& cache,
   return side;
 }
 
+// Rows that give a thread several chunks where there are enough for all SMs, else one.
+int rows_per_block(std::int64_t tokens, int per_row) {
+  constexpr std::int64_t kEnoughBlocks = 512;
+  constexpr int kMostChunks = 4;
+  const std::int64_t least = std::max(1, kRowThreads / per_row);
+  const std::int64_t most = std::max(1, kMostChunks * kRowThreads / per_row);
+  return static_cast<int>(std::clamp(tokens / kEnoughBlocks, least, most));
+}
+
 }  // namespace
 
 std::optional<std::string> append_reject(const Operation& op, const DeviceFacts&) {
@@ -62,7 +71,7 @@ Status append_launch(const Launch& launch) {
   params.tokens = p.tokens;
   params.heads = static_cast<int>(p.heads_kv);
   const int per_row = params.heads * std::max({params.sides[0].chunks, params.sides[1].chunks, 1});
-  params.rows_per_block = std::max(1, 2 * kRowThreads / per_row);
+  params.rows_per_block = rows_per_block(p.tokens, per_row);
   return cuda_status(launch_append(params, word_bytes, static_cast<cudaStream_t>(launch.stream)),
                      "launching cuda.append");
 }
