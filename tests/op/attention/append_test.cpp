@@ -70,6 +70,20 @@ TEST_P(AppendPagedKv, FillsEveryLayoutBitForBit) {
   }
 }
 
+TEST_P(AppendPagedKv, TokensOfManyHeads) {
+  const AttentionCall full = as_paged(make_ragged({.qo_lens = {1, 1},
+                                                   .kv_lens = {7, 2},
+                                                   .heads_q = 72,
+                                                   .heads_kv = 72,
+                                                   .dim_qk = 128,
+                                                   .dtype = tilegate::DType::kBFloat16}),
+                                      {.page_size = 4});
+  AppendCall append = fill_from_scratch(full);
+  if (!run(append)) return;
+  expect_same_bits(append.k_cache, full.k, "keys after append");
+  expect_same_bits(append.v_cache, full.v, "values after append");
+}
+
 TEST_P(AppendPagedKv, ThenDecodeEqualsAttentionOverTheSameKeys) {
   const AttentionCall ragged = make_ragged({.qo_lens = {2, 2}, .kv_lens = {13, 7}});
   AttentionCall full = as_decode(ragged);

@@ -54,9 +54,10 @@ class MergeStates : public AttentionLaw {
 
 TEST_P(MergeStates, IsTheFormula) {
   for (tilegate::DType dtype : float_dtypes()) {
-    for (const std::int64_t parts : {1, 2, 3, 7}) {
+    for (const std::int64_t parts : {1, 2, 3, 4, 5, 7, 9, 17}) {
       expect_formula(random_parts(5, parts, 3, 40, dtype), std::to_string(parts) + " parts");
     }
+    expect_formula(random_parts(3, 3, 70, 64, dtype), "rows of many heads");
   }
 }
 

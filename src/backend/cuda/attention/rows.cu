@@ -26,7 +26,9 @@ template <class Element, int kVector>
 void merge_vectors(const kernel::MergeParams& params, cudaStream_t stream) {
   const std::int64_t items = static_cast<std::int64_t>(params.heads) * params.chunks;
   const dim3 grid = grid_of(params.rows, params.rows_per_block, items, 1);
-  if (params.parts <= 4) {
+  if (params.parts <= 2) {
+    kernel::merge_kernel<Element, kVector, 2><<<grid, kRowThreads, 0, stream>>>(params);
+  } else if (params.parts <= 4) {
     kernel::merge_kernel<Element, kVector, 4><<<grid, kRowThreads, 0, stream>>>(params);
   } else {
     kernel::merge_kernel<Element, kVector, 8><<<grid, kRowThreads, 0, stream>>>(params);
