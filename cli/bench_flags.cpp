@@ -26,6 +26,14 @@ CLI::Option* positive(CLI::App& verb, const std::string& flag, T& value, const s
   return verb.add_option(flag, value, help)->check(CLI::PositiveNumber)->capture_default_str();
 }
 
+// A named set has shapes of its own: every other flag of the verb so far would be ignored.
+void set_excludes_shapes(CLI::App& verb) {
+  CLI::Option* set = verb.get_option("--set");
+  for (CLI::Option* flag : verb.get_options()) {
+    if (flag != set && flag != verb.get_help_ptr()) set->excludes(flag);
+  }
+}
+
 void add_run_flags(CLI::App& verb, BenchOptions& o) {
   positive(verb, "--warmups", o.warmups, "Untimed samples first");
   positive(verb, "--repeats", o.repeats, "Timed samples");
@@ -35,8 +43,9 @@ void add_run_flags(CLI::App& verb, BenchOptions& o) {
   verb.add_option("--backend", o.backends, "auto, cpu, cuda, cudnn or reference; several at once")
       ->check(CLI::IsMember({"auto", "cpu", "cuda", "cudnn", "reference"}));
   verb.add_option("--peers", o.peers, "Peers to time beside ours: torch, flashinfer, fla");
-  verb.add_option("--peer-folder", o.peer_folder, "Where NAME_peer.py are");
-  positive(verb, "--peer-timeout", o.peer_timeout_s, "Seconds a peer may take for a row");
+  verb.add_option("--peer-folder", o.peer_folder, "Where NAME_peer.py are")->needs("--peers");
+  positive(verb, "--peer-timeout", o.peer_timeout_s, "Seconds a peer may take for a row")
+      ->needs("--peers");
   one_of(verb, "--device", o.device, "Default: cuda where there is one", {"cpu", "cuda"});
   one_of(verb, "--timing", o.timing, "On cuda", {"graph", "eager", "both"});
   one_of(verb, "--l2", o.l2, "State of the caches", {"warm", "cold", "both"});
@@ -47,7 +56,12 @@ void add_run_flags(CLI::App& verb, BenchOptions& o) {
 
 void add_attention(CLI::App& bench, BenchOptions& o) {
   CLI::App* verb = bench.add_subcommand("attention", "Softmax attention: prefill, paged, decode");
-  verb->callback([&o] { o.family = "attention"; });
+  verb->callback([&o, verb] {
+    o.family = "attention";
+    if (verb->count("--page-size") > 0 && !o.decode && o.op == "prefill") {
+      throw CLI::ValidationError("--page-size", "must be absent for prefill, which has no pages");
+    }
+  });
   one_of(*verb, "--set", o.set, "Rows of a named set instead of shapes",
          tilegate::bench::attention_set_names());
   positive(*verb, "--batch-size", o.batch_size, "Requests; several at once");
@@ -60,13 +74,20 @@ void add_attention(CLI::App& bench, BenchOptions& o) {
   one_of(*verb, "--dtype", o.dtype, "Of q, k, v and o", kDtypes);
   one_of(*verb, "--op", o.op, "Which call", {"prefill", "paged", "decode"});
   verb->add_flag("--causal,!--no-causal", o.causal, "Bottom-right causal mask");
-  verb->add_flag("--decode", o.decode, "The same as --op decode; --query-length defaults to 1");
+  verb->add_flag("--decode", o.decode, "The same as --op decode; --query-length defaults to 1")
+      ->excludes("--op");
+  set_excludes_shapes(*verb);
   add_run_flags(*verb, o);
 }
 
 void add_linear(CLI::App& bench, BenchOptions& o) {
   CLI::App* verb = bench.add_subcommand("linear", "Delta rules: GDN, GDN-2, GDP, KDA");
-  verb->callback([&o] { o.family = "linear"; });
+  verb->callback([&o, verb] {
+    o.family = "linear";
+    if (verb->count("--num-householder") > 0 && o.rule != "gdp") {
+      throw CLI::ValidationError("--num-householder", "must be absent without --rule gdp");
+    }
+  });
   one_of(*verb, "--set", o.set, "Rows of a named set instead of shapes",
          tilegate::bench::linear_set_names());
   one_of(*verb, "--rule", o.rule, "Which rule", {"gdn", "gdn2", "gdp", "kda"});
@@ -82,6 +103,7 @@ void add_linear(CLI::App& bench, BenchOptions& o) {
   one_of(*verb, "--dtype", o.dtype, "Of q, k, v and o", kDtypes);
   one_of(*verb, "--state-dtype", o.state_dtype, "Of states", kDtypes);
   verb->add_flag("--decode", o.decode, "Steps over a pool of states updated in place");
+  set_excludes_shapes(*verb);
   add_run_flags(*verb, o);
 }
 

@@ -173,6 +173,13 @@ TEST(Bench, BadFlagsAreRefusedWith2) {
       {"bench", "attention", "--set", "gdn"},
       {"bench", "linear", "--set", "seed-table"},
       {"bench", "linear", "--lengths", "4", "--length", "4"},
+      {"bench", "attention", "--set", "cpu", "--batch-size", "4"},
+      {"bench", "attention", "--set", "cpu", "--causal"},
+      {"bench", "linear", "--set", "cpu", "--decode"},
+      {"bench", "attention", "--decode", "--op", "paged"},
+      {"bench", "attention", "--page-size", "8"},
+      {"bench", "attention", "--peer-timeout", "5"},
+      {"bench", "linear", "--rule", "kda", "--num-householder", "3"},
       {"bench", "attention", "--num-heads", "12", "--num-kv-heads", "5"},
       {"bench", "attention", "--decode", "--query-length", "17"},
       {"bench", "attention", "--device", "cpu", "--timing", "graph"},
@@ -193,6 +200,18 @@ TEST(Bench, BadFlagsAreRefusedWith2) {
   const Said said = run_program({"bench", "linear", "--heads", "3/4"});
   EXPECT_EQ(lines(said.err).size(), 1u) << said.err;
   EXPECT_NE(said.err.find("3/4"), std::string::npos) << said.err;
+}
+
+TEST(Bench, ARowTooLargeForMemoryIsALine) {
+  const std::string path = fresh_folder() + "/result.json";
+  const Said said = run_program(with({"bench", "attention", "--query-length", "4", "--kv-length",
+                                      "9223372036854775807", "8", "--output", path},
+                                     kTiny));
+  ASSERT_EQ(said.code, 0) << said.err;
+  const json result = read_json(path);
+  EXPECT_EQ(result["complete"], true);
+  EXPECT_EQ(result["declined"].size(), 1u);
+  EXPECT_EQ(result["results"].size(), 1u);
 }
 
 // Starts the program without waiting for it.
