@@ -39,6 +39,17 @@ TEST(CudnnForm, OneUndeclaredRequestMayBeShorterThanItsRows) {
   EXPECT_EQ(spec_of(ragged_problem(shape)).lengths, Lengths::kPadded);
 }
 
+// All its requests are empty, whatever their table has room for; cuDNN takes no pool of 0 pages.
+TEST(CudnnForm, APoolWithoutPagesNeedsNoGraph) {
+  for (const std::int64_t rows : {1, 4}) {
+    DecodePagedArgs args = decode_args({.rows = rows});
+    args.k_cache.shape[0] = args.v_cache.shape[0] = 0;
+    AttentionOptions options;
+    options.q_len_per_req = rows;
+    EXPECT_TRUE(make_form(problem_of(describe(args, options)), h200()).no_keys());
+  }
+}
+
 TEST(CudnnForm, DecodeOfOneRowHasNoMask) {
   const GraphSpec spec = spec_of(decode_problem({.rows = 1}));
   EXPECT_EQ(spec.rows, 1);

@@ -57,6 +57,11 @@ TEST(CudnnSupport, RefusesShapesByName) {
   PrefillRaggedArgs strided = ragged_args({});
   strided.k.strides[0] += 4;
   expect_refused(problem_of(describe(strided)), "strides of k");
+  for (const std::int64_t stride : {-256, 0}) {
+    PrefillRaggedArgs backwards = dense_args({});
+    backwards.q.strides[2] = stride;
+    EXPECT_EQ(reason(problem_of(describe(backwards))).empty(), stride == 0) << stride;
+  }
 }
 
 TEST(CudnnSupport, FollowsVersionsAndArchitectures) {

@@ -104,6 +104,7 @@ GraphForm make_form(const AttentionProblem& p, const DeviceFacts& facts) {
   spec.rows = form.rows_each >= 0 ? form.rows_each : std::min(p.max_qo_len, p.total_q);
   spec.keys = form.keys_each >= 0 ? form.keys_each : p.max_kv_len;
   if (!p.paged()) spec.keys = std::min(spec.keys, p.k.shape[1]);
+  if (p.k.shape[0] == 0) spec.keys = 0;  // a pool without pages
   spec.has_lse = p.lse.present();
   spec.has_sinks = p.sinks.present();
   spec.scale = p.scale;

@@ -62,9 +62,12 @@ Reason shape_reason(const AttentionProblem& p) {
 // cuDNN moves 16 bytes at a time and does not check.
 Reason stride_reason(std::string_view name, const TensorView& view) {
   for (int i = 0; i + 1 < view.rank; ++i) {
-    if (view.shape[i] <= 1 || view.strides[i] % kStrideMultiple == 0) continue;
-    return fmt::format("strides of {} must be multiples of {} elements for cuDNN, got {}", name,
-                       kStrideMultiple, view.strides[i]);
+    const bool fits = view.strides[i] >= 0 && view.strides[i] % kStrideMultiple == 0;
+    if (view.shape[i] <= 1 || fits) continue;
+    return fmt::format(
+        "strides of {} must be multiples of {} elements, and not negative, for "
+        "cuDNN, got {}",
+        name, kStrideMultiple, view.strides[i]);
   }
   return std::nullopt;
 }
