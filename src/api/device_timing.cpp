@@ -42,6 +42,7 @@ Status Stream::synchronize() const {
 
 Status enqueue_fill(const Stream& stream, DeviceBuffer& buffer, unsigned char byte) {
   if (buffer.bytes() == 0) return {};
+  const DeviceScope scope(stream.device());
   if (on_gpu(stream)) {
     return cuda_enqueue_fill(stream.handle(), buffer.data(), byte, buffer.bytes());
   }
@@ -58,6 +59,7 @@ Status enqueue_copy(const Stream& stream, DeviceBuffer& destination, const Devic
                    destination.bytes(), bytes);
   }
   if (bytes == 0) return {};
+  const DeviceScope scope(stream.device());
   std::byte* to = static_cast<std::byte*>(destination.data()) + offset;
   if (on_gpu(stream)) return cuda_enqueue_copy(stream.handle(), to, source.data(), bytes);
   std::memcpy(to, source.data(), bytes);
@@ -65,6 +67,7 @@ Status enqueue_copy(const Stream& stream, DeviceBuffer& destination, const Devic
 }
 
 Status enqueue_read(const Stream& stream, DeviceBuffer& buffer) {
+  const DeviceScope scope(stream.device());
   if (on_gpu(stream)) return cuda_enqueue_read(stream.handle(), buffer.data(), buffer.bytes());
   constexpr std::size_t kLineBytes = 64;
   const volatile unsigned char* data = static_cast<const unsigned char*>(buffer.data());
@@ -78,6 +81,7 @@ Result<Recording> Recording::capture(const Stream& stream, const Work& work) {
     recording.work_ = work;
     return recording;
   }
+  const DeviceScope scope(stream.device());
   const Result<void*> graph = cuda_capture(stream.handle(), work);
   if (!graph.ok()) return graph.status();
   recording.graph_ = *graph;
@@ -95,10 +99,12 @@ Recording::~Recording() {
 }
 
 Status Recording::replay(const Stream& stream) const {
+  const DeviceScope scope(stream.device());
   return graph_ != nullptr ? cuda_replay(graph_, stream.handle()) : work_();
 }
 
 Result<double> measure_ms(const Stream& stream, const Work& work) {
+  const DeviceScope scope(stream.device());
   if (on_gpu(stream)) return cuda_measure_ms(stream.handle(), work);
   const auto start = std::chrono::steady_clock::now();
   TILEGATE_RETURN_IF_ERROR(work());

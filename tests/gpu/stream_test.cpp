@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/gpu/device.h"
+#include "tilegate/context.h"
 #include "tilegate/device_timing.h"
 
 namespace tilegate::test {
@@ -78,6 +79,33 @@ TEST_F(StreamGpu, ARecordingFillsAndCopies) {
   Bytes expected(4096, 9);
   std::fill(expected.begin() + 4000, expected.end(), 2);
   EXPECT_EQ(read(to), expected);
+}
+
+// A launch on a stream of another device than the current one fails, unless that one is made
+// current; and what the caller had made current stays so.
+TEST_F(StreamGpu, WorksWhateverDeviceIsCurrent) {
+  int devices = 0;
+  ASSERT_EQ(cudaGetDeviceCount(&devices), cudaSuccess);
+  if (devices < 2) GTEST_SKIP() << "needs two GPUs";
+  constexpr Device kOther{DeviceType::kCuda, 1};
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  {
+    const Stream stream = Stream::create(kOther).value();
+    DeviceBuffer from = DeviceBuffer::allocate(kOther, 64).value();
+    DeviceBuffer to = DeviceBuffer::allocate(kOther, 64).value();
+    ASSERT_TRUE(enqueue_fill(stream, from, 9).ok());
+    ASSERT_TRUE(measure_ms(stream, [&] { return enqueue_copy(stream, to, from, 64); }).ok());
+    EXPECT_EQ(read(to), Bytes(64, 9));
+  }
+  int current = -1;
+  ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
+  EXPECT_EQ(current, 0);
+}
+
+TEST_F(StreamGpu, ADeviceThatIsNotThereIsAnInvalidArgument) {
+  const Result<Context> context = Context::create({.device = {DeviceType::kCuda, 1000}});
+  ASSERT_FALSE(context.ok());
+  EXPECT_EQ(context.status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // Device properties, read once a Context.
 #include "backend/cuda/device.h"
 
+#include <algorithm>
+
 #include "backend/cuda/check.h"
 
 namespace tilegate {
@@ -34,8 +36,7 @@ Result<DeviceFacts> cuda_device_facts(int index) {
   int count = 0;
   TILEGATE_RETURN_IF_ERROR(cuda_status(cudaGetDeviceCount(&count), "counting CUDA devices"));
   if (index < 0 || index >= count) {
-    return Status(StatusCode::kCuda,
-                  fmt::format("device index must be 0..{}, got {}", count - 1, index));
+    return invalid("device index must be 0..{}, got {}", count - 1, index);
   }
   const CudaDeviceScope scope(index);
   TILEGATE_RETURN_IF_ERROR(cuda_status(cudaSetDevice(index), "selecting the CUDA device"));
@@ -53,7 +54,8 @@ Result<DeviceFacts> cuda_device_facts(int index) {
   facts.num_sms = properties.multiProcessorCount;
   facts.compute_capability = properties.major * 10 + properties.minor;
   const double peak_gbps = 2.0 * *clock_khz * 1e3 * (*bus_bits / 8.0) * 1e-9;
-  facts.bandwidth_gbps = kCopyShare * peak_gbps;
+  // Costs are divided by it, and a GPU may keep its memory clock to itself.
+  facts.bandwidth_gbps = std::max(kCopyShare * peak_gbps, 1.0);
   if (facts.compute_capability < 80) {
     return unsupported("the GPU must have compute capability 8.0 or newer, got {}.{} ({})",
                        properties.major, properties.minor, facts.name);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain cudaMalloc, cudaMemcpy and cudaMemset with checked results.
+// Plain cudaMalloc, cudaMemcpy and cudaMemset with checked results. The caller's current device is
+// the same afterwards.
 #include "backend/cuda/check.h"
 #include "backend/cuda/device.h"
 
 namespace tilegate {
 namespace {
 
+// Checked, which a scope is not.
 Status select(int device) {
   return cuda_status(cudaSetDevice(device), "selecting the CUDA device");
 }
@@ -13,6 +15,7 @@ Status select(int device) {
 }  // namespace
 
 Result<void*> cuda_allocate(int device, std::size_t bytes) {
+  const CudaDeviceScope scope(device);
   TILEGATE_RETURN_IF_ERROR(select(device));
   void* data = nullptr;
   const cudaError_t error = cudaMalloc(&data, bytes > 0 ? bytes : 1);
@@ -27,10 +30,12 @@ Result<void*> cuda_allocate(int device, std::size_t bytes) {
 }
 
 void cuda_free(int device, void* data) {
+  const CudaDeviceScope scope(device);
   if (cudaSetDevice(device) == cudaSuccess) (void)cudaFree(data);
 }
 
 Status cuda_copy(int device, void* destination, const void* source, std::size_t bytes) {
+  const CudaDeviceScope scope(device);
   TILEGATE_RETURN_IF_ERROR(select(device));
   TILEGATE_RETURN_IF_ERROR(
       cuda_status(cudaMemcpy(destination, source, bytes, cudaMemcpyDefault), "copying memory"));
@@ -40,12 +45,14 @@ Status cuda_copy(int device, void* destination, const void* source, std::size_t 
 }
 
 Status cuda_fill(int device, void* destination, int byte, std::size_t bytes) {
+  const CudaDeviceScope scope(device);
   TILEGATE_RETURN_IF_ERROR(select(device));
   TILEGATE_RETURN_IF_ERROR(cuda_status(cudaMemset(destination, byte, bytes), "filling memory"));
   return cuda_synchronize(device);
 }
 
 Status cuda_synchronize(int device) {
+  const CudaDeviceScope scope(device);
   TILEGATE_RETURN_IF_ERROR(select(device));
   return cuda_status(cudaDeviceSynchronize(), "waiting for the device");
 }

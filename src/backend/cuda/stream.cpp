@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/device.h"
 #include "backend/cuda/transfer/words.h"
 
 namespace tilegate {
@@ -43,6 +44,7 @@ Result<void*> instantiate(cudaGraph_t graph) {
 }  // namespace
 
 Result<void*> cuda_stream_create(int device) {
+  const CudaDeviceScope scope(device);
   TILEGATE_RETURN_IF_ERROR(cuda_status(cudaSetDevice(device), "selecting the CUDA device"));
   cudaStream_t stream = nullptr;
   TILEGATE_RETURN_IF_ERROR(
