@@ -176,6 +176,12 @@ def gated_delta_rule_decode_pretranspose(
         backend=backend))
 
 
+def _v_major(state):
+    """The state with K last and contiguous: a copy, or the same memory where that is so already."""
+    swapped = state.swapaxes(-1, -2)
+    return swapped.contiguous() if hasattr(swapped, "contiguous") else swapped.copy()
+
+
 def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None, out=None,
                             use_qk_l2norm=True, backend="auto"):
     """GDN decode over K-major states: state [B, HV, K, V] float32, T = 1.
@@ -191,14 +197,11 @@ def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None,
     if tuple(state.shape) != wanted or _arrays.dtype_name(state) != "float32":
         raise ValueError(f"state must be float32 {wanted} [B, HV, K, V], "
                          f"got {_arrays.dtype_name(state)} {tuple(state.shape)}")
-    v_major = _arrays.full_like(state, (state.shape[0], state.shape[1], state.shape[3],
-                                        state.shape[2]), "float32", 0.0)
-    v_major[...] = state.swapaxes(-1, -2)
-    given = dict(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias, initial_state=v_major,
-                 output_state=v_major, o=out)
-    o, _ = _run(_DECODE, given, dict(
+    given = dict(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias,
+                 initial_state=_v_major(state), o=out)
+    o, new_state = _run(_DECODE, given, dict(
         scale=scale, use_qk_l2norm=use_qk_l2norm, output_final_state=True, backend=backend))
-    return o, v_major.swapaxes(-1, -2)
+    return o, new_state.swapaxes(-1, -2)
 
 
 def commit(state_pool, state_indices, record_k, record_d, record_decay, accepted, *,

@@ -65,7 +65,7 @@ class Plan:
 def plan(function, *args, **kwargs) -> Plan:
     """Plans function(*args, **kwargs), one of this package's operations; nothing runs.
 
-    Raises as the call itself would.
+    Raises as the call itself would, and ValueError where `function` is no single operation.
     """
     made = []
 
@@ -73,6 +73,9 @@ def plan(function, *args, **kwargs) -> Plan:
         made.append(_library.plan(context, number, *arrays, *options))
 
     _calls.with_target(make, function, args, kwargs)
+    if len(made) != 1:
+        raise ValueError(f"function must be one operation of tilegate, got {function!r}, which "
+                         f"makes {len(made)} calls")
     options = {name: value for name, value in kwargs.items() if name in _OPTIONS}
     return Plan(function, options, *made)
 

@@ -81,6 +81,21 @@ def test_decode_layouts_agree_on_an_asymmetric_state(framework):
         np.testing.assert_allclose(get(pool)[i], state, atol=2e-3)
 
 
+def test_a_k_major_state_is_given_back_anew(framework):
+    _, put, get = framework
+    rng = np.random.default_rng(8)
+    q, k, v, a, b, a_log, dt_bias = _decode_inputs(rng, 2, 2)
+    before = rng.standard_normal((2, 2, 64, 64)).astype(np.float32)
+    state = put(before.copy())
+    o, after = _serve(
+        tilegate.gated_delta_rule_decode, *map(put, (q, k, v)), state, put(a_log), put(a),
+        put(dt_bias), put(b))
+    assert (get(state) == before).all()
+    want_o, want = tilegate.gated_delta_rule_decode(q, k, v, before, a_log, a, dt_bias, b)
+    np.testing.assert_allclose(get(after), want, atol=1e-5)
+    np.testing.assert_allclose(get(o).astype(np.float64), want_o.astype(np.float64), atol=1e-2)
+
+
 def test_negative_slot_is_skipped(framework):
     name, put, get = framework
     if name == "jax":

@@ -56,6 +56,14 @@ def test_planning_advances_no_state():
     assert (pool != 1).any()
 
 
+def test_only_one_operation_is_planned():
+    parts, scores = np.zeros((3, 2, 2, 8), np.float32), np.zeros((3, 2, 2), np.float32)
+    with pytest.raises(ValueError, match="function must be one operation .* makes 0 calls"):
+        tilegate.plan(tilegate.version)
+    with pytest.raises(ValueError, match="makes 2 calls"):
+        tilegate.explain(lambda: [tilegate.merge_states(parts, scores) for _ in range(2)])
+
+
 def test_plans_refuse_other_calls_options_and_workspaces():
     case = _case()
     plan = tilegate.plan(tilegate.batch_decode_paged, **case)
