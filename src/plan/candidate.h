@@ -58,6 +58,9 @@ struct Launch {
 // The rejection of a kernel that serves another kind of operation: never worth a line in explain().
 inline constexpr std::string_view kOtherOperation = "it is a kernel for another operation";
 
+// The cost of a kernel that an option of the context prefers: below that of any real one.
+inline constexpr double kPreferredUs = -1.0;
+
 // The cost of a kernel that is chosen only where no other serves: above that of any real one.
 inline constexpr double kLastResortUs = 1e12;
 

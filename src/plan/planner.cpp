@@ -51,6 +51,7 @@ const Verdict* cheapest(std::span<const Verdict> verdicts, const Candidate* exce
 
 std::string estimate(const Verdict& verdict) {
   if (verdict.cost_us >= kLastResortUs) return "last resort";
+  if (verdict.cost_us <= kPreferredUs) return "preferred by decode_auto_cudnn, no estimate";
   return fmt::format("{:.1f} us estimated", verdict.cost_us);
 }
 

@@ -43,8 +43,10 @@ double prefill_cost_us(const Operation& op, const DeviceFacts& facts) {
 }
 
 double decode_cost_us(const Operation& op, const DeviceFacts& facts) {
-  if (facts.decode_auto_cudnn == kWheneverPossible) return 0.0;
-  return kCompileMargin * cudnn::cost_us(std::get<AttentionProblem>(op), facts);
+  const auto& p = std::get<AttentionProblem>(op);
+  const bool preferred =
+      p.backend == Backend::kAuto && facts.decode_auto_cudnn == kWheneverPossible;
+  return preferred ? kPreferredUs : kCompileMargin * cudnn::cost_us(p, facts);
 }
 
 Schedule schedule(const Operation& op, const DeviceFacts& facts) {

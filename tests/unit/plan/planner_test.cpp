@@ -19,6 +19,7 @@ std::optional<std::string> is_for_another(const Operation&, const DeviceFacts&) 
 }
 double cheap(const Operation&, const DeviceFacts&) { return 1.0; }
 double dear(const Operation&, const DeviceFacts&) { return 1000.0; }
+double preferred(const Operation&, const DeviceFacts&) { return kPreferredUs; }
 double last(const Operation&, const DeviceFacts&) { return kLastResortUs; }
 Schedule plain(const Operation&, const DeviceFacts&) {
   return {.workspace_bytes = 512, .note = "in one piece"};
@@ -71,6 +72,14 @@ TEST(Planner, ExplainsEveryRejection) {
   EXPECT_NE(text.find("workspace: 512 bytes"), std::string::npos) << text;
   EXPECT_NE(text.find("bits: pinned"), std::string::npos) << text;
   EXPECT_NE(plan_of({&kTwin}).value()->explain().find("bits: shape-dependent"), std::string::npos);
+}
+
+TEST(Planner, SaysWhenAnOverrideChose) {
+  constexpr Candidate kPreferred = {"cpu.preferred", Backend::kCpu, accepts,
+                                    preferred,       plain,         nothing};
+  const std::string text = plan_of({&kCheap, &kPreferred}).value()->explain();
+  EXPECT_NE(text.find("chosen: cpu.preferred (preferred by decode_auto_cudnn"), std::string::npos)
+      << text;
 }
 
 TEST(Planner, PrintsNoTimeForALastResort) {
