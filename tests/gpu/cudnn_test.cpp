@@ -301,5 +301,22 @@ TEST_F(Cudnn, LengthPastTheDeclaredMaximumGivesNan) {
   EXPECT_TRUE(std::isfinite(load_float(o.data(), shape.dtype, shape.heads_q * shape.dim)));
 }
 
+// Not a part of its rows: those past the maximum would keep what o held before.
+TEST_F(Cudnn, RowsPastTheDeclaredMaximumGiveNan) {
+  PrefillShape shape{.qo_lens = {100, 20}, .kv_lens = {100, 40}};
+  shape.options.max_qo_len = 64;
+  PrefillCase c(shape, 4);
+  const CallArgs args = c.device();
+  run_on_gpu(plan_on(cuda(), args, c.options), args);
+  const auto o = c.o().read();
+  const std::int64_t row = std::int64_t{shape.heads_q} * shape.dim;
+  for (const std::int64_t at : {0, 63, 64, 99}) {
+    EXPECT_TRUE(std::isnan(load_float(o.data(), shape.dtype, at * row))) << at;
+  }
+  for (const std::int64_t at : {100, 119}) {
+    EXPECT_TRUE(std::isfinite(load_float(o.data(), shape.dtype, at * row))) << at;
+  }
+}
+
 }  // namespace
 }  // namespace tilegate::test

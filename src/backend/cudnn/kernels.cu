@@ -100,7 +100,7 @@ __device__ void prepare_request(const PrepareParams& p, std::int64_t b) {
   }
   if (is_end || p.q_lens == nullptr) return;
   const std::int64_t rows = first_row(p.lengths, b + 1) - first_row(p.lengths, b);
-  p.q_lens[b] = static_cast<std::int32_t>(rows);
+  p.q_lens[b] = rows <= p.lengths.max_rows ? static_cast<std::int32_t>(rows) : 0;
   p.kv_lens[b] = static_cast<std::int32_t>(safe_key_count(p.lengths, b));
 }
 
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(const FinishParams p) 
     const RowPlace place = place_of(p.lengths, row);
     if (place.request < 0) continue;
     const std::int64_t keys = key_count(p.lengths, place.request);
-    const bool too_long = keys > p.lengths.max_keys;
+    const bool too_long = keys > p.lengths.max_keys || place.rows > p.lengths.max_rows;
     const bool empty = !too_long && sees_no_key(p, place, keys);
     if (too_long || empty) fill_output(p, place, row, head, too_long ? kNanBits : 0);
     if (p.lse == nullptr) continue;

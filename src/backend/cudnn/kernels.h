@@ -24,9 +24,11 @@ struct LengthSource {
   std::int64_t rows_each = -1;  // >= 0: all requests; else qo_indptr
   std::int64_t keys_each = -1;  // >= 0: all requests; else kv_lens, pages, or kv_indptr in keys
   std::int64_t page_size = 0;
-  std::int64_t max_keys = 0;  // a request with more is not computed: its outputs become NaN
-  IndexArray qo_indptr;       // [batch + 1]
-  IndexArray kv_indptr;       // [batch + 1]
+  // A request with more rows or keys is not computed: its outputs become NaN.
+  std::int64_t max_rows = 0;
+  std::int64_t max_keys = 0;
+  IndexArray qo_indptr;  // [batch + 1]
+  IndexArray kv_indptr;  // [batch + 1]
   IndexArray kv_last_page_len;
   IndexArray kv_lens;
 };

@@ -35,6 +35,8 @@ LengthSource length_source(const AttentionProblem& p, const GraphForm& form) {
   source.rows_each = form.rows_each;
   source.keys_each = form.keys_each;
   source.page_size = p.page_size;
+  // Not the graph's, which may declare a row more than the call.
+  source.max_rows = form.rows_each >= 0 ? form.rows_each : p.max_qo_len;
   source.max_keys = form.spec.keys;
   source.qo_indptr = index_array(p.qo_indptr);
   source.kv_indptr = index_array(p.kv_indptr);
