@@ -23,7 +23,7 @@ using tilegate::Result;
 using tilegate::Status;
 using tilegate::TensorView;
 
-constexpr int kBatches = 300;
+constexpr int kBatches = 60;
 constexpr int kCallsPerBatch = 50;
 
 // Tensors of zeros on a device. The first error stays in `status`.

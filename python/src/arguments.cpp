@@ -20,9 +20,7 @@ const char* exception_of(StatusCode code) {
   }
 }
 
-// numpy has no bfloat16 in DLPack: such arrays come as a view of unsigned 16-bit integers, which no
-// tilegate call takes otherwise.
-bool is_bfloat16_view(const DLTensor& tensor) {
+bool has_words(const DLTensor& tensor) {
   return tensor.dtype.code == kDLUInt && tensor.dtype.bits == 16;
 }
 
@@ -37,7 +35,7 @@ TensorView ArgumentReader::tensor() {
   const ffi::AnyView arg = args_[next_++];
   if (arg == nullptr) return {};
   DLTensor tensor = *arg.cast<DLTensor*>();
-  if (is_bfloat16_view(tensor)) tensor.dtype.code = kDLBfloat;
+  if (words_are_bfloat16_ && has_words(tensor)) tensor.dtype.code = kDLBfloat;
   Result<TensorView> view = from_dlpack(tensor);
   raise_if_error(view.status());
   return *view;

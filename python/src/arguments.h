@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading the positional arguments of a call from Python: tensors (any framework, by DLPack) and
-// scalars, in the order that python/tilegate passes them.
+// scalars, in the order that python/tilegate passes them. Only what is read is converted, so a call
+// costs what its present arrays and its changed options cost.
 #pragma once
 
 #include <tvm/ffi/container/tensor.h>
@@ -23,6 +24,9 @@ class ArgumentReader {
  public:
   explicit ArgumentReader(ffi::PackedArgs args) : args_(args) {}
 
+  // Whether unsigned 16-bit integers stand for bfloat16, which numpy has not in DLPack. No call of
+  // the library takes such integers otherwise.
+  void words_are_bfloat16(bool are) { words_are_bfloat16_ = are; }
   // None is an absent tensor.
   TensorView tensor();
   template <class Args, std::size_t N>
@@ -45,6 +49,7 @@ class ArgumentReader {
  private:
   ffi::PackedArgs args_;
   int next_ = 0;
+  bool words_are_bfloat16_ = false;
 };
 
 }  // namespace tilegate::python

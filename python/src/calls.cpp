@@ -132,30 +132,30 @@ void read_fields(ArgumentReader& in, DeltaRuleArgs& args) {
   static constexpr TensorView A::*kFields[] = {&A::q,
                                                &A::k,
                                                &A::v,
-                                               &A::g,
-                                               &A::beta,
-                                               &A::w,
                                                &A::a,
                                                &A::b,
                                                &A::A_log,
                                                &A::dt_bias,
-                                               &A::cu_seqlens,
-                                               &A::initial_state,
-                                               &A::output_state,
                                                &A::state_pool,
-                                               &A::output_state_pool,
                                                &A::state_indices,
                                                &A::output_state_indices,
                                                &A::has_initial_state,
-                                               &A::state_checkpoints,
-                                               &A::checkpoint_cu_starts,
-                                               &A::checkpoint_state_indices,
                                                &A::state_slots,
                                                &A::num_accepted_tokens,
                                                &A::record_k,
                                                &A::record_d,
                                                &A::record_decay,
-                                               &A::o};
+                                               &A::o,
+                                               &A::g,
+                                               &A::beta,
+                                               &A::w,
+                                               &A::cu_seqlens,
+                                               &A::initial_state,
+                                               &A::output_state,
+                                               &A::output_state_pool,
+                                               &A::state_checkpoints,
+                                               &A::checkpoint_cu_starts,
+                                               &A::checkpoint_state_indices};
   in.tensors(args, kFields);
 }
 
@@ -165,6 +165,14 @@ void read_fields(ArgumentReader& in, CommitArgs& args) {
                                                &A::record_d,   &A::record_decay,  &A::accepted};
   in.tensors(args, kFields);
 }
+
+template <class Args>
+const TensorView& leading_tensor(const Args& args) {
+  return args.q;
+}
+const TensorView& leading_tensor(const AppendPagedKvArgs& args) { return args.k; }
+const TensorView& leading_tensor(const MergeStatesArgs& args) { return args.v; }
+const TensorView& leading_tensor(const CommitArgs& args) { return args.state_pool; }
 
 template <class Args>
 void read_as(ArgumentReader& in, CallArgs& call) {
@@ -181,6 +189,10 @@ CallArgs read_args(ArgumentReader& in) {
   CallArgs args;
   kReaders[in.value<std::int64_t>()](in, args);
   return args;
+}
+
+Device device_of(const CallArgs& args) {
+  return std::visit([](const auto& own) { return leading_tensor(own).device; }, args);
 }
 
 Call read_call(ArgumentReader& in) {

@@ -15,7 +15,10 @@ struct Call {
 // The operation's number and its tensors.
 CallArgs read_args(ArgumentReader& in);
 
-// The options too.
+// Where the leading tensor lives, by which the others go.
+Device device_of(const CallArgs& args);
+
+// Number, tensors and options.
 Call read_call(ArgumentReader& in);
 
 }  // namespace tilegate::python

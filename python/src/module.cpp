@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that python/tilegate calls: contexts, plans, and what is done with a call. A call
-// is (operation, tensors.., options..) positionally, in the order of calls.cpp.
+// is (operation, tensors.., options..) positionally, in the order of calls.cpp; `words` says that
+// unsigned 16-bit integers are bfloat16.
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/object.h>
 #include <tvm/ffi/reflection/registry.h>
 
 #include <memory>
-#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "arguments.h"
 #include "calls.h"
@@ -15,18 +16,40 @@
 namespace tilegate::python {
 namespace {
 
-class ContextObj : public ffi::Object {
+// The contexts of one Python thread: one a device, made when a call first needs it.
+class ContextsObj : public ffi::Object {
  public:
-  explicit ContextObj(Context made) : context(std::move(made)) {}
-  mutable Context context;
+  ContextsObj() = default;
+  ContextsObj(const ContextsObj&) = delete;
+
+  Context& of(Device device) const {
+    for (Context& context : contexts_) {
+      if (context.device() == device) return context;
+    }
+    return contexts_.emplace_back(make({.device = device}));
+  }
+  void set_cpu_threads(int threads) const {
+    Context& cpu = of(Device{});
+    cpu = make({.device = {}, .num_threads = threads});
+  }
+
   static constexpr bool _type_mutable = true;
-  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tilegate.Context", ContextObj, ffi::Object);
+  TVM_FFI_DECLARE_OBJECT_INFO_FINAL("tilegate.Contexts", ContextsObj, ffi::Object);
+
+ private:
+  static Context make(const ContextOptions& options) {
+    Result<Context> made = Context::create(options);
+    raise_if_error(made.status());
+    return std::move(made).value();
+  }
+
+  mutable std::vector<Context> contexts_;
 };
 
-class ContextRef : public ffi::ObjectRef {
+class ContextsRef : public ffi::ObjectRef {
  public:
-  explicit ContextRef(Context made) : ObjectRef(ffi::make_object<ContextObj>(std::move(made))) {}
-  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ContextRef, ffi::ObjectRef, ContextObj);
+  ContextsRef() : ObjectRef(ffi::make_object<ContextsObj>()) {}
+  TVM_FFI_DEFINE_OBJECT_REF_METHODS_NOTNULLABLE(ContextsRef, ffi::ObjectRef, ContextsObj);
 };
 
 class PlanObj : public ffi::Object {
@@ -66,44 +89,41 @@ Workspace workspace_of(const TensorView& view, const Context& context) {
   return {view.data, static_cast<std::size_t>(view.numel() * size_of(view.dtype))};
 }
 
-// plan(context, call..) -> Plan
+// plan(contexts, words, call..) -> Plan
 void plan_entry(ffi::PackedArgs packed, ffi::Any* result) {
   ArgumentReader in(packed);
-  const auto context = in.value<ContextRef>();
-  *result = PlanRef(make_plan(context->context, read_call(in)));
+  const auto contexts = in.value<ContextsRef>();
+  in.words_are_bfloat16(in.value<bool>());
+  const Call call = read_call(in);
+  *result = PlanRef(make_plan(contexts->of(device_of(call.args)), call));
 }
 
-// run(context, plan, workspace, call.. without options). Without a workspace the call has its own.
+// run(plan, workspace, contexts, words, call..); the options are those that were planned. Without a
+// workspace the call has its own.
 void run_entry(ffi::PackedArgs packed, ffi::Any*) {
   ArgumentReader in(packed);
-  const auto context = in.value<ContextRef>();
   const auto planned = in.value<PlanRef>();
   const TensorView workspace = in.tensor();
+  const auto contexts = in.value<ContextsRef>();
+  in.words_are_bfloat16(in.value<bool>());
   const CallArgs args = read_args(in);
-  void* stream = current_stream(context->context);
+  Context& context = contexts->of(device_of(args));
+  void* stream = current_stream(context);
   const Plan& plan = planned->plan;
-  raise_if_error(workspace.present() ? plan.run(context->context, args,
-                                                workspace_of(workspace, context->context), stream)
-                                     : plan.run_once(context->context, args, stream));
+  raise_if_error(workspace.present()
+                     ? plan.run(context, args, workspace_of(workspace, context), stream)
+                     : plan.run_once(context, args, stream));
 }
 
-// call(context, call..): plan and run with a workspace of its own.
+// call(contexts, words, call..): plan and run with a workspace of its own.
 void call_entry(ffi::PackedArgs packed, ffi::Any*) {
   ArgumentReader in(packed);
-  const auto context = in.value<ContextRef>();
+  const auto contexts = in.value<ContextsRef>();
+  in.words_are_bfloat16(in.value<bool>());
   const Call call = read_call(in);
-  const Plan made = make_plan(context->context, call);
-  raise_if_error(made.run_once(context->context, call.args, current_stream(context->context)));
-}
-
-ContextRef make_context(std::int64_t device_type, std::int64_t index, std::int64_t threads) {
-  ContextOptions options;
-  options.device.type = device_type == kDLCUDA ? DeviceType::kCuda : DeviceType::kCpu;
-  options.device.index = static_cast<int>(index);
-  options.num_threads = static_cast<int>(threads);
-  Result<Context> made = Context::create(options);
-  raise_if_error(made.status());
-  return ContextRef(std::move(made).value());
+  Context& context = contexts->of(device_of(call.args));
+  const Plan made = make_plan(context, call);
+  raise_if_error(made.run_once(context, call.args, current_stream(context)));
 }
 
 ffi::Array<ffi::Array<ffi::String>> backend_table() {
@@ -117,12 +137,14 @@ ffi::Array<ffi::Array<ffi::String>> backend_table() {
 
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
-  refl::ObjectDef<ContextObj>(refl::init(false));
+  refl::ObjectDef<ContextsObj>(refl::init(false));
   refl::ObjectDef<PlanObj>(refl::init(false));
   refl::GlobalDef()
-      .def("tilegate.context", make_context)
+      .def("tilegate.contexts", [] { return ContextsRef(); })
       .def("tilegate.threads",
-           [](const ContextRef& ref) { return std::int64_t{ref->context.num_threads()}; })
+           [](const ContextsRef& ref) { return std::int64_t{ref->of(Device{}).num_threads()}; })
+      .def("tilegate.set_threads",
+           [](const ContextsRef& ref, int threads) { ref->set_cpu_threads(threads); })
       .def_packed("tilegate.plan", plan_entry)
       .def_packed("tilegate.run", run_entry)
       .def_packed("tilegate.call", call_entry)

@@ -68,27 +68,31 @@ def name_of_dtype(dtype) -> str:
     return known
 
 
-def full_like(array, shape, dtype: str, value: float | None):
-    """A new array of array's framework and device; without a value its elements are not written.
+def full_like(array, shape, dtype: str | None, value: float | None):
+    """A new array of array's framework and device, without a dtype of its dtype too.
 
-    A jax array is written in any case, and before it is seen.
+    Without a value its elements are not written; a jax array is in any case, and before it is seen.
     """
     framework = framework_of(array)
     if framework == "torch":
-        dtype = getattr(sys.modules["torch"], dtype)
+        if value is None and dtype is None:
+            return array.new_empty(*shape)  # sizes one by one: torch reads a tuple more slowly
+        torch = sys.modules["torch"]
+        dtype = array.dtype if dtype is None else getattr(torch, dtype)
         if value is None:
-            return array.new_empty(shape, dtype=dtype)
+            return torch.empty(*shape, dtype=dtype, device=array.device)
         return array.new_full(shape, value, dtype=dtype)
+    dtype = array.dtype if dtype is None else _numpy_dtype(dtype)
     if framework == "jax":
         jax = sys.modules["jax"]
-        made = jax.numpy.full(shape, value or 0.0, dtype=_numpy_dtype(dtype), device=array.device)
+        made = jax.numpy.full(shape, value or 0.0, dtype=dtype, device=array.device)
         return made.block_until_ready()
     module = sys.modules[framework]
     if value is None:
-        return module.empty(shape, _numpy_dtype(dtype))
+        return module.empty(shape, dtype)
     if value == 0.0:
-        return module.zeros(shape, _numpy_dtype(dtype))
-    return module.full(shape, value, dtype=_numpy_dtype(dtype))
+        return module.zeros(shape, dtype)
+    return module.full(shape, value, dtype=dtype)
 
 
 @functools.cache
@@ -111,10 +115,30 @@ def require_rank(name: str, array, allowed) -> None:
                          f"got {tuple(array.shape)}")
 
 
+# Types whose arrays the compiled library takes without a look at them here: it refuses what it
+# cannot take, and torch's stream is found by tvm-ffi.
+_plain = {type(None), np.ndarray}
+
+
+def are_plain(arrays) -> bool:
+    """Whether the compiled library may be given these arrays as they are.
+
+    jax's never: they must be waited for. Of all others the first one speaks for all.
+    """
+    if "jax" in sys.modules:
+        return _plain.issuperset(map(type, arrays))
+    return type(arrays[0]) in _plain
+
+
+def plain(array, name: str):
+    """What the compiled library takes for one array."""
+    return array if type(array) in _plain else to_ffi((array,), (name,))[0]
+
+
 def to_ffi(arrays, names) -> list:
     """What the compiled library takes for the arguments `names`: mostly the arrays themselves.
 
-    An absent one stays None.
+    An absent one stays None. Raises ValueError that names the array that it would not take.
     """
     found = list(arrays)
     for i, array in enumerate(found):
@@ -140,6 +164,9 @@ def _new_conversion(array, name: str):
     dtype = dtype_name(array)
     if dtype not in _DTYPES:
         raise ValueError(f"{name} must be one of {', '.join(_DTYPES)}, got {dtype}")
+    if framework == "torch" and type(array) is sys.modules["torch"].Tensor:
+        _plain.add(type(array))
+        _written_in_place.add(type(array))
     convert = _CONVERSIONS[framework]
     if framework in ("numpy", "cupy") and dtype == "bfloat16":
         convert = _as_words
@@ -152,6 +179,7 @@ def _as_words(array):
 
 
 def _detached(array):
+    device_of(array)
     return array.detach() if array.requires_grad else array
 
 
@@ -162,15 +190,25 @@ def _ready(array):
 _CONVERSIONS = {"numpy": None, "cupy": None, "torch": _detached, "jax": _ready}
 
 
+_written_in_place = {type(None)}  # types of which every array can be
+
+
 def require_writable(name: str, array) -> None:
-    """Raises ValueError for an output that cannot be written in place."""
-    if array is None:
+    """Raises ValueError for an output, given by the caller, that cannot be written in place."""
+    if type(array) in _written_in_place:
         return
     framework = framework_of(array, name)
     if framework == "numpy" and not array.flags.writeable:
         raise ValueError(f"{name} must be writable, got a read-only array")
     if framework == "jax":
         raise ValueError(f"{name} must be absent with jax, whose arrays cannot be written in place")
+
+
+def require_all_writable(names, arrays) -> None:
+    """require_writable() of each."""
+    if not _written_in_place.issuperset(map(type, arrays)):
+        for name, array in zip(names, arrays, strict=True):
+            require_writable(name, array)
 
 
 def exportable(array, name: str):
@@ -186,12 +224,12 @@ def exportable(array, name: str):
 _OWN_STREAM = contextlib.nullcontext()
 
 
-def stream_of(lead):
-    """A context in which calls use the current stream of lead's framework.
+def stream_of(lead, name: str):
+    """A context in which calls use the current stream of the framework of argument `name`.
 
     tvm-ffi finds torch's by itself.
     """
-    if framework_of(lead) != "cupy":
+    if framework_of(lead, name) != "cupy":
         return _OWN_STREAM
     stream = sys.modules["cupy"].cuda.get_current_stream().ptr
     return tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", lead.device.id), stream)

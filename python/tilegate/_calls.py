@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import operator
-import threading
 from itertools import compress
 from typing import NamedTuple
 
@@ -18,7 +17,10 @@ _TABLE = ("kv_indptr", "kv_indices", "kv_last_page_len", "block_tables", "kv_len
 
 
 class Operation(NamedTuple):
-    """Its number in the compiled library, and the names of its arrays."""
+    """Its number in the compiled library, and the names of its arrays.
+
+    By the first of them a call goes to a device and stream.
+    """
 
     number: int
     arrays: tuple[str, ...]
@@ -40,11 +42,13 @@ APPEND = Operation(3, (
     "k", "v", "batch_indices", "positions", "k_cache", "v_cache", "kv_cache", *_TABLE,
 ))
 MERGE = Operation(4, ("v", "s", "o", "lse"))
+# Those of a decode step come first: linear.py writes them down in this order.
 DELTA = Operation(5, (
-    "q", "k", "v", "g", "beta", "w", "a", "b", "A_log", "dt_bias", "cu_seqlens", "initial_state",
-    "output_state", "state_pool", "output_state_pool", "state_indices", "output_state_indices",
-    "has_initial_state", "state_checkpoints", "checkpoint_cu_starts", "checkpoint_state_indices",
-    "state_slots", "num_accepted_tokens", "record_k", "record_d", "record_decay", "o",
+    "q", "k", "v", "a", "b", "A_log", "dt_bias", "state_pool", "state_indices",
+    "output_state_indices", "has_initial_state", "state_slots", "num_accepted_tokens", "record_k",
+    "record_d", "record_decay", "o",
+    "g", "beta", "w", "cu_seqlens", "initial_state", "output_state", "output_state_pool",
+    "state_checkpoints", "checkpoint_cu_starts", "checkpoint_state_indices",
 ))
 COMMIT = Operation(6, (
     "state_pool", "state_indices", "record_k", "record_d", "record_decay", "accepted",
@@ -115,26 +119,38 @@ def _backend(name: str, value) -> int:
 class Options:
     """The options of an operation, numbered as in python/src/calls.cpp."""
 
-    def __init__(self, *options: _Option):
+    def __init__(self, *options: _Option, numbers=None):
         self._options = options
+        self._places = range(len(options))
+        self._numbers = self._places if numbers is None else numbers
         self.names = tuple(option.name for option in options)
         self._defaults = tuple(option.default for option in options)
-        self._numbers = range(len(options))
 
-    def changed(self, values) -> list:
+    def part(self, **defaults) -> Options:
+        """A few of them, where an absent one means what is given here."""
+        numbers = [self.names.index(name) for name in defaults]
+        return Options(*(self._options[number]._replace(default=defaults[self.names[number]])
+                         for number in numbers), numbers=numbers)
+
+    def changed(self, values: tuple) -> list:
         """Number and checked value of each of `values`, given in order, that is not the default.
 
         Raises TypeError or ValueError that names the option.
         """
+        try:
+            if values == self._defaults:
+                return []
+        except ValueError:  # an array, which does not say what it equals
+            pass
         changed = []
-        for number in compress(self._numbers, map(operator.is_not, values, self._defaults)):
-            option = self._options[number]
-            changed += number, option.check(option.name, values[number])
+        for i in compress(self._places, map(operator.is_not, values, self._defaults)):
+            option = self._options[i]
+            changed += self._numbers[i], option.check(option.name, values[i])
         return changed
 
     def changed_by_name(self, given: dict) -> list:
         """As changed(), of values by name; an absent one is the default."""
-        return self.changed(list(map(given.get, self.names, self._defaults)))
+        return self.changed(tuple(map(given.get, self.names, self._defaults)))
 
 
 _BACKEND = _Option("backend", "auto", _backend)
@@ -179,37 +195,25 @@ DELTA_OPTIONS = Options(
 )
 
 
-def _call(context, number: int, arrays: list, options: list) -> None:
-    _library.call(context, number, *arrays, *options)
-
-
-class _Local(threading.local):
-    target = staticmethod(_call)  # what this thread's calls are handed to
-
-
-_local = _Local()
-
-
-def call(operation: Operation, lead, arrays, options: list) -> None:
-    """Runs one operation where `lead`, the leading array, lives.
+def call(operation: Operation, arrays, options: list) -> None:
+    """Runs one operation where the first of its arrays lives.
 
     arrays: in the order of the operation, None where absent. options: of Options.changed().
     """
-    names = operation.arrays
-    arrays = _arrays.to_ffi(arrays, names)
-    context = _library.context_of(*_arrays.device_of(lead))
-    with _arrays.stream_of(lead):
+    thread = _library.thread
+    if _arrays.are_plain(arrays):
         try:
-            _local.target(context, operation.number, arrays, options)
+            thread.entry(thread.contexts, False, operation.number, *arrays, *options)
+            return
+        except (ValueError, TypeError, BufferError):
+            pass  # refused before anything ran: what follows says it by name, or converts
+        except RuntimeError:
+            _arrays.to_ffi(arrays, operation.arrays)
+            raise
+    converted = _arrays.to_ffi(arrays, operation.arrays)
+    with _arrays.stream_of(arrays[0], operation.arrays[0]):
+        try:
+            thread.entry(thread.contexts, True, operation.number, *converted, *options)
         except BufferError:  # an array is not exported as it is: nothing ran
-            arrays = list(map(_arrays.exportable, arrays, names))
-            _local.target(context, operation.number, arrays, options)
-
-
-def with_target(target, function, args, kwargs):
-    """function(*args, **kwargs), where call() hands its arguments to `target`."""
-    before, _local.target = _local.target, target
-    try:
-        return function(*args, **kwargs)
-    finally:
-        _local.target = before
+            converted = map(_arrays.exportable, converted, operation.arrays)
+            thread.entry(thread.contexts, True, operation.number, *converted, *options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the compiled library and keeps one context a device and thread."""
+"""Loads the compiled library and keeps the contexts of each thread."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ plan_explain = tvm_ffi.get_global_func("tilegate.plan_explain")
 plan_backend = tvm_ffi.get_global_func("tilegate.plan_backend")
 plan_kernel = tvm_ffi.get_global_func("tilegate.plan_kernel")
 plan_workspace_bytes = tvm_ffi.get_global_func("tilegate.plan_workspace_bytes")
-_context = tvm_ffi.get_global_func("tilegate.context")
+_contexts = tvm_ffi.get_global_func("tilegate.contexts")
 _threads = tvm_ffi.get_global_func("tilegate.threads")
+_set_threads = tvm_ffi.get_global_func("tilegate.set_threads")
 _backends = tvm_ffi.get_global_func("tilegate.backends")
 _version = tvm_ffi.get_global_func("tilegate.version")
 
-_DLPACK_TYPES = {"cpu": 1, "cuda": 2}
 
+class Thread(threading.local):
+    """What the calls of the current Python thread use."""
 
-class _Local(threading.local):
     def __init__(self):
-        self.contexts = {}
+        self.contexts = _contexts()  # of every device that was used
+        self.entry = call  # what calls are handed to: call, or what takes its arguments
 
 
-_local = _Local()
+thread = Thread()
 
 
 def set_num_threads(num_threads: int) -> None:
@@ -52,20 +54,12 @@ def set_num_threads(num_threads: int) -> None:
 
     Raises ValueError when num_threads is negative.
     """
-    _local.contexts["cpu", 0] = _context(_DLPACK_TYPES["cpu"], 0, num_threads)
+    _set_threads(thread.contexts, num_threads)
 
 
 def get_num_threads() -> int:
     """CPU threads of this Python thread's calls."""
-    return _threads(context_of("cpu", 0))
-
-
-def context_of(kind: str, index: int):
-    """The calling thread's context of device `index` of kind "cpu" or "cuda"."""
-    context = _local.contexts.get((kind, index))
-    if context is None:
-        context = _local.contexts[kind, index] = _context(_DLPACK_TYPES[kind], index, 0)
-    return context
+    return _threads(thread.contexts)
 
 
 def backends() -> dict[str, tuple[bool, str]]:

@@ -115,4 +115,6 @@ def merge_states(
     s: Array,
     *,
     backend: Backend = "auto",
+    out: Array | None = None,
+    lse: Array | None = None,
 ) -> tuple[Array, Array]: ...

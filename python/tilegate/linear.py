@@ -12,6 +12,10 @@ from . import _arrays, _calls
 
 _GDN, _GDN2, _GDP, _KDA, _DECODE = range(5)
 _STATE_DTYPES = ("float32", "float16", "bfloat16")
+_NO_PREFILL_ARRAYS = (None,) * 10  # what is left of DELTA after the arrays of a decode step
+_DECODE_OPTIONS = _calls.DELTA_OPTIONS.part(
+    scale=None, use_qk_l2norm=True, disable_state_update=False, backend="auto")
+_WRITTEN_BY_DECODE = ("state_pool", "out", "record_k", "record_d", "record_decay")
 _WRITTEN = ("state_pool", "output_state_pool", "output_state", "state_checkpoints", "o",
             "record_k", "record_d", "record_decay")
 
@@ -55,20 +59,22 @@ def _check_state_dtype(given: dict, state_dtype) -> str | None:
     return name
 
 
-def _allocate(given: dict, options: dict, state_dtype) -> None:
-    q, v = given["q"], given["v"]
+def _new_output(q, v, fill):
     _arrays.require_rank("q", q, (3, 4))
     _arrays.require_rank("v", v, (3, 4))
     if v.ndim != q.ndim:
         raise ValueError(f"q and v must both have rank 3 or 4, got {q.ndim} and {v.ndim}")
-    for name in _WRITTEN:
-        if given.get(name) is not None:
-            _arrays.require_writable(name, given[name])
+    shape = (*q.shape[:-2], max(q.shape[-2], v.shape[-2]), v.shape[-1])
+    return _arrays.full_like(q, shape, None, fill)
+
+
+def _allocate(given: dict, options: dict, state_dtype) -> None:
+    q, v = given["q"], given["v"]
+    _arrays.require_all_writable(_WRITTEN, tuple(map(given.get, _WRITTEN)))
     if given.get("o") is None:
-        shape = (*q.shape[:-2], max(q.shape[-2], v.shape[-2]), v.shape[-1])
         # Rows past the last offset keep what a new array holds.
         fill = None if given.get("cu_seqlens") is None else 0.0
-        given["o"] = _arrays.full_like(q, shape, _arrays.dtype_name(q), fill)
+        given["o"] = _new_output(q, v, fill)
     state_dtype = _check_state_dtype(given, state_dtype)
     wants_state = options.get("output_final_state") and given.get("state_pool") is None
     if wants_state and given.get("output_state") is None:
@@ -80,7 +86,7 @@ def _run(rule: int, given: dict, options: dict, state_dtype=None):
     # Before an option decides what is allocated.
     changed = _calls.DELTA_OPTIONS.changed_by_name(options)
     _allocate(given, options, state_dtype)
-    _calls.call(_calls.DELTA, given["q"], map(given.get, _calls.DELTA.arrays), [rule, *changed])
+    _calls.call(_calls.DELTA, tuple(map(given.get, _calls.DELTA.arrays)), [rule, *changed])
     if options.get("output_final_state"):
         pool = given.get("output_state_pool")
         pool = pool if pool is not None else given.get("state_pool")
@@ -166,14 +172,16 @@ def gated_delta_rule_decode_pretranspose(
     updated in place at state_indices [B] (< 0: zero output, nothing written).
     Returns o [B, T, HO, V].
     """
-    given = dict(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias, state_pool=state_pool,
-                 state_indices=state_indices, output_state_indices=output_state_indices,
-                 state_slots=state_slots, num_accepted_tokens=num_accepted_tokens,
-                 record_k=record_k, record_d=record_d, record_decay=record_decay,
-                 has_initial_state=has_initial_state, o=out)
-    return _run(_DECODE, given, dict(
-        scale=scale, use_qk_l2norm=use_qk_l2norm, disable_state_update=disable_state_update,
-        backend=backend))
+    _arrays.require_all_writable(_WRITTEN_BY_DECODE,
+                                 (state_pool, out, record_k, record_d, record_decay))
+    if out is None:
+        out = _new_output(q, v, None)
+    options = _DECODE_OPTIONS.changed((scale, use_qk_l2norm, disable_state_update, backend))
+    arrays = (q, k, v, a, b, A_log, dt_bias, state_pool, state_indices, output_state_indices,
+              has_initial_state, state_slots, num_accepted_tokens, record_k, record_d,
+              record_decay, out, *_NO_PREFILL_ARRAYS)
+    _calls.call(_calls.DELTA, arrays, [_DECODE, *options])
+    return out
 
 
 def _v_major(state):
@@ -211,4 +219,4 @@ def commit(state_pool, state_indices, record_k, record_d, record_decay, accepted
     _arrays.require_writable("state_pool", state_pool)
     options = _calls.COMMIT_OPTIONS.changed((num_householder, backend))
     arrays = (state_pool, state_indices, record_k, record_d, record_decay, accepted)
-    _calls.call(_calls.COMMIT, state_pool, arrays, options)
+    _calls.call(_calls.COMMIT, arrays, options)

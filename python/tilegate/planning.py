@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from . import _arrays, _calls, _library
 
 _OPTIONS = {
@@ -22,6 +24,7 @@ class Plan:
         self._function = function
         self._options = options
         self._planned = planned
+        self._run = partial(_library.run, planned, None)
 
     @property
     def kernel(self) -> str:
@@ -52,14 +55,18 @@ class Plan:
         if not _OPTIONS.isdisjoint(arrays):
             raise TypeError(f"{', '.join(sorted(_OPTIONS & arrays.keys()))} must be given to "
                             "plan(), not to run()")
+        run = self._run
         if workspace is not None:
-            (workspace,) = _arrays.to_ffi((workspace,), ("workspace",))
-
-        def run(context, number, arrays, options):
-            _library.run(context, self._planned, workspace, number, *arrays)
-
-        arrays.update(self._options)
-        return _calls.with_target(run, self._function, args, arrays)
+            workspace = _arrays.plain(workspace, "workspace")
+            run = partial(_library.run, self._planned, workspace)
+        if self._options:
+            arrays.update(self._options)
+        thread = _library.thread
+        thread.entry = run
+        try:
+            return self._function(*args, **arrays)
+        finally:
+            thread.entry = _library.call
 
 
 def plan(function, *args, **kwargs) -> Plan:
@@ -69,10 +76,14 @@ def plan(function, *args, **kwargs) -> Plan:
     """
     made = []
 
-    def make(context, number, arrays, options):
-        made.append(_library.plan(context, number, *arrays, *options))
+    def make(*call):
+        made.append(_library.plan(*call))
 
-    _calls.with_target(make, function, args, kwargs)
+    _library.thread.entry = make
+    try:
+        function(*args, **kwargs)
+    finally:
+        _library.thread.entry = _library.call
     if len(made) != 1:
         raise ValueError(f"function must be one operation of tilegate, got {function!r}, which "
                          f"makes {len(made)} calls")

@@ -7,6 +7,7 @@ import pytest
 import tilegate
 
 cupy = pytest.importorskip("cupy")
+cupyx = pytest.importorskip("cupyx")
 
 
 def test_decode_and_append():
@@ -27,18 +28,35 @@ def test_decode_and_append():
     np.testing.assert_allclose(cupy.asnumpy(lse), want_lse, atol=1e-2)
 
 
+# Waits until the host says so, or for some seconds where it never does.
+_WAIT = r"""
+extern "C" __global__ void wait(const volatile int* released, long long most_cycles) {
+  const long long start = clock64();
+  while (*released == 0 && clock64() - start < most_cycles) {}
+}
+"""
+_MOST_CYCLES = 6_000_000_000
+
+
 def test_the_current_stream_is_followed():
-    big = cupy.zeros((1 << 28,), np.float32)
     parts = cupy.zeros((4, 2, 2, 64), np.float16)
     scores = cupy.zeros((4, 2, 2), np.float32)
+    released = cupyx.zeros_pinned((1,), np.int32)
+    wait = cupy.RawKernel(_WAIT, "wait")
+
+    def work(cycles):
+        wait((1,), (1,), (np.uint64(released.ctypes.data), np.int64(cycles)))
+        parts.fill(2.0)
+        return tilegate.merge_states(parts, scores)[0]
+
+    work(0)  # whatever is compiled or loaded on first use would wait for the GPU
+    parts.fill(0.0)
     cupy.cuda.Device().synchronize()
     side = cupy.cuda.Stream(non_blocking=True)
     with side:
-        for _ in range(100):  # some 50 ms of work ahead of the producer
-            big += 1
-        parts.fill(2.0)
-        o, _ = tilegate.merge_states(parts, scores)
+        o = work(_MOST_CYCLES)
     assert not side.done, "the producer must still be at work"
+    released[0] = 1
     side.synchronize()
     assert (cupy.asnumpy(o) == 2.0).all()
 

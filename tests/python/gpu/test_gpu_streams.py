@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls follow torch's current stream, and plans are captured once and replayed with new lengths."""
+"""Calls follow torch's current stream; plans are captured once and replayed with new lengths."""
 
 import pytest
 import tilegate
@@ -7,13 +7,17 @@ import tilegate
 torch = pytest.importorskip("torch")
 from decode_case import DecodeCase, assert_near, set_values  # noqa: E402
 
-DELAY_CYCLES = 100_000_000  # some 50 ms: a call on another stream would be long done
+# Some 200 ms: a call on another stream would be long done. What is loaded on first use waits for
+# the GPU, so a test makes its calls once before it delays a stream.
+DELAY_CYCLES = 400_000_000
 
 
 def test_a_call_waits_for_its_stream_and_no_other():
     case = DecodeCase()
     set_values(case.lens, [40, 50, 60])
     late = torch.randn_like(case.q)
+    case.q.copy_(case.q.clone())
+    torch.cuda._sleep(1)
     stale = case()
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
@@ -37,14 +41,23 @@ def test_every_operation_follows_the_stream():
     slot = torch.zeros(1, dtype=torch.int32, device="cuda")
     record = torch.zeros(1, 1, 2, 64, device="cuda")
     decay = torch.zeros(1, 1, 2, device="cuda")
-    torch.cuda.synchronize()
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        torch.cuda._sleep(DELAY_CYCLES)
+    accepted = slot + 1
+
+    def work(cycles):
+        torch.cuda._sleep(cycles)
         x.fill_(2.0)
         record.fill_(1.0)
         o, _ = tilegate.merge_states(x, scores)
-        tilegate.commit(pool, slot, record, record, decay, slot + 1)
+        tilegate.commit(pool, slot, record, record, decay, accepted)
+        return o
+
+    work(1)
+    for tensor in (x, record, pool):
+        tensor.zero_()
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        o = work(DELAY_CYCLES)
     torch.cuda.default_stream().synchronize()
     assert not side.query(), "the producer must still be at work"
     side.synchronize()
