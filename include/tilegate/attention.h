@@ -26,8 +26,10 @@ struct AttentionOptions {
   LseBase lse_base = LseBase::kLog2;
   KvLayout kv_layout = KvLayout::kNhd;
   std::int64_t q_len_per_req = 1;  // decode: query rows a request, 1..16
-  std::int64_t max_qo_len = 0;     // declared upper bound of query rows a request; 0: from shapes
-  std::int64_t max_kv_len = 0;     // declared upper bound of keys a request; 0: from shapes
+  // Declared upper bounds of query rows and keys a request; 0: from shapes. One that times the
+  // batch is exactly the rows of a ragged tensor says that all its requests have that many.
+  std::int64_t max_qo_len = 0;
+  std::int64_t max_kv_len = 0;
   std::int64_t fixed_split_size = 0;  // keys a KV split; 0: the planner chooses
   bool disable_split_kv = false;
   bool batch_invariant = false;  // bits of a request do not depend on its batch
