@@ -22,4 +22,17 @@ __device__ __forceinline__ void wait_for_predecessor() {
 #endif
 }
 
+// The same, not before `computed` is known: what a kernel forms without its predecessor is then
+// ready, where a compiler would otherwise form it after the wait.
+__device__ __forceinline__ void wait_for_predecessor_after(std::uint32_t computed) {
+#if TILEGATE_HAS_SM90
+  asm volatile(
+      "{\n .reg .pred p;\n"
+      " setp.eq.u32 p, %0, 0x5bd1e995;\n"
+      " @p griddepcontrol.wait;\n"
+      " @!p griddepcontrol.wait;\n}\n" ::"r"(computed)
+      : "memory");
+#endif
+}
+
 }  // namespace tilegate::ptx

@@ -140,15 +140,43 @@ bool fits(const DeltaTile& tile, const LinearProblem& p, const DeviceFacts& fact
          elements >= tile.elements_per_sm * facts.num_sms;
 }
 
+bool rows_adjoin(const TensorView& states) {
+  return !states.present() || states.strides[2] == states.shape[3];
+}
+
+// The kernel for one token of one update a sequence, if the call is of its kind; else null.
+const TokenKernel* token_kernel(const LinearProblem& p) {
+  const bool one = p.uniform_len == 1 && p.householder == 1 && p.num_seqs <= kMaxSeqs;
+  const bool listed = p.write_index.present() || p.has_initial.present() ||
+                      p.num_accepted.present() || p.state_slots.present() || p.record_k.present();
+  const bool vectors = p.erase == EraseKind::kVector || p.write == WriteKind::kVector;
+  if (!one || listed || vectors) return nullptr;
+  if (!rows_adjoin(p.state_in) || !rows_adjoin(p.state_out)) return nullptr;
+  if (p.dim_v % token_rows_of_block(static_cast<int>(p.dim_k)) != 0) return nullptr;
+  const auto token =
+      p.dtype == DType::kBFloat16 ? kernel::ElementKind::kBf16 : kernel::ElementKind::kFp16;
+  if (size_of(p.dtype) != 2) return nullptr;
+  const std::int64_t elements = p.num_seqs * p.heads_o * p.dim_k * p.dim_v;
+  if (!within_token_limit(state_form(p), elements)) return nullptr;
+  return find_token_kernel(state_form(p), token, p.dim_k, p.gate_per_channel);
+}
+
 Schedule decode_schedule(const Operation& op, const DeviceFacts& facts) {
   const auto& p = std::get<LinearProblem>(op);
   Schedule schedule;
   for (std::size_t i = 0; i < std::size(kDeltaTiles); ++i) {
     if (fits(kDeltaTiles[i], p, facts)) schedule.config = static_cast<std::int64_t>(i);
   }
+  if (token_kernel(p) != nullptr) {
+    schedule.note = fmt::format(
+        "states read and written once, one token: each of {} warps a block prepares for itself",
+        kTokenWarps);
+    return schedule;
+  }
   const DeltaTile& tile = kDeltaTiles[schedule.config];
-  schedule.note = fmt::format("states read and written once, {} warps a block, {} tiles a warp",
-                              tile.warps, tile.tiles);
+  schedule.note = fmt::format(
+      "states read and written once, steps prepared once a block: {} warps, {} tiles a warp",
+      tile.warps, tile.tiles);
   return schedule;
 }
 
@@ -164,9 +192,19 @@ DeltaGrid grid_of(std::int64_t parts, std::int64_t heads, std::int64_t num_seqs,
           .overlap = launch.facts.compute_capability >= kOverlapCapability};
 }
 
+Status launch_token(const LinearProblem& p, const TokenKernel& kernel, const Launch& launch) {
+  DeltaGrid grid =
+      grid_of(p.dim_v / token_rows_of_block(kernel.dim_k), p.heads_o, p.num_seqs, launch);
+  grid.threads = 32 * kTokenWarps;
+  return cuda_status(
+      kernel.launch(delta_decode_params(p), grid, static_cast<cudaStream_t>(launch.stream)),
+      "launching cuda.delta_decode");
+}
+
 Status launch_decode(const Launch& launch) {
   const auto& p = std::get<LinearProblem>(launch.call);
   if (p.num_seqs == 0) return {};
+  if (const TokenKernel* kernel = token_kernel(p)) return launch_token(p, *kernel, launch);
   const DeltaTile& tile = kDeltaTiles[launch.schedule.config];
   const DeltaKernel& kernel = *find_delta_kernel(state_form(p), p.dim_k);
   kernel::DeltaDecodeParams params = delta_decode_params(p);
