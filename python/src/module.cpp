@@ -12,6 +12,7 @@
 
 #include "arguments.h"
 #include "calls.h"
+#include "tilegate/device_memory.h"
 
 namespace tilegate::python {
 namespace {
@@ -153,6 +154,10 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tilegate.plan_kernel", [](const PlanRef& p) { return ffi::String(p->plan.kernel()); })
       .def("tilegate.plan_workspace_bytes",
            [](const PlanRef& p) { return static_cast<std::int64_t>(p->plan.workspace_bytes()); })
+      .def("tilegate.wait_for_gpu",
+           [](int index) {
+             raise_if_error(synchronize({.type = DeviceType::kCuda, .index = index}));
+           })
       .def("tilegate.backends", backend_table)
       .def("tilegate.version", [] { return ffi::String(version()); });
 }

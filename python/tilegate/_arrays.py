@@ -14,6 +14,8 @@ import sys
 import numpy as np
 import tvm_ffi
 
+from . import _library
+
 _FRAMEWORKS = ("torch", "numpy", "cupy", "jax")
 _MAX_RANK = 6
 _DTYPES = ("float32", "float16", "bfloat16", "int32", "int64", "uint8", "bool")
@@ -227,9 +229,21 @@ _OWN_STREAM = contextlib.nullcontext()
 def stream_of(lead, name: str):
     """A context in which calls use the current stream of the framework of argument `name`.
 
-    tvm-ffi finds torch's by itself.
+    tvm-ffi finds torch's by itself. jax has no stream to follow and reads from others than a call
+    writes on: its calls are done when they return.
     """
-    if framework_of(lead, name) != "cupy":
-        return _OWN_STREAM
-    stream = sys.modules["cupy"].cuda.get_current_stream().ptr
-    return tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", lead.device.id), stream)
+    framework = framework_of(lead, name)
+    if framework == "cupy":
+        stream = sys.modules["cupy"].cuda.get_current_stream().ptr
+        return tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", lead.device.id), stream)
+    if framework == "jax":
+        kind, index = device_of(lead)
+        if kind == "cuda":
+            return _waited_for(index)
+    return _OWN_STREAM
+
+
+@contextlib.contextmanager
+def _waited_for(index: int):
+    yield
+    _library.wait_for_gpu(index)
