@@ -12,7 +12,7 @@
 
 namespace tilegate {
 
-// A non-blocking stream of a device, made current for the calling thread's device.
+// A non-blocking stream of a device; what is done with it leaves the current device as it is.
 class Stream {
  public:
   // Errors: cuda, unsupported (a CUDA device in a build without CUDA).

@@ -6,6 +6,9 @@
 
 #include <array>
 
+#include "backend/cuda/attention/paged.h"
+#include "problem/attention.h"
+
 namespace tilegate {
 namespace {
 
@@ -40,6 +43,15 @@ TEST(CudaIndex, StridesPast32BitsAreNamed) {
   EXPECT_FALSE(index_rejection("kv_lens", view_of(&value, 2, -limit)).has_value());
   EXPECT_EQ(index_rejection("kv_lens", view_of(&value, 2, limit + 1)).value(),
             "strides of kv_lens must be at most 268435455 elements, got 268435456 in dimension 0");
+}
+
+TEST(CudaIndex, PagesPast32BitsAreNamed) {
+  AppendProblem p;
+  p.page_size = 2147483647;
+  EXPECT_FALSE(page_table_rejection(p).has_value());
+  p.page_size += 1;
+  EXPECT_EQ(page_table_rejection(p).value(),
+            "page_size must be at most 2147483647, got 2147483648");
 }
 
 }  // namespace

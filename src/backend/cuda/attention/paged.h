@@ -4,6 +4,7 @@
 #pragma once
 
 #include <bit>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -35,6 +36,11 @@ kernel::PageTableParams page_table_params(const Problem& p) {
 
 template <class Problem>
 std::optional<std::string> page_table_rejection(const Problem& p) {
+  // Keys of a page are numbered in 32 bits.
+  constexpr std::int64_t kMaxPageSize = std::numeric_limits<std::int32_t>::max();
+  if (p.page_size > kMaxPageSize) {
+    return fmt::format("page_size must be at most {}, got {}", kMaxPageSize, p.page_size);
+  }
   if (auto reason = index_rejection("block_tables", p.block_tables, 1)) return reason;
   if (auto reason = index_rejection("kv_lens", p.kv_lens)) return reason;
   if (auto reason = index_rejection("kv_indices", p.kv_indices)) return reason;
