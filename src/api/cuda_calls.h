@@ -24,7 +24,7 @@ class CudaDeviceScope {
  public:
   explicit CudaDeviceScope(int) {}
 };
-inline void* cuda_allocate_async(std::size_t, void*) { return nullptr; }
+inline Result<void*> cuda_allocate_async(std::size_t, void*) { return no_cuda(); }
 inline void cuda_free_async(void*, void*) {}
 
 inline Result<void*> cuda_allocate(int, std::size_t) { return no_cuda(); }

@@ -17,7 +17,11 @@ Result<OwnedWorkspace> OwnedWorkspace::allocate(std::size_t bytes, Device device
       (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
   void* data = nullptr;
   if (device.type == DeviceType::kCpu) data = std::aligned_alloc(kWorkspaceAlignment, rounded);
-  if (device.type == DeviceType::kCuda) data = cuda_allocate_async(rounded, stream);
+  if (device.type == DeviceType::kCuda) {
+    const Result<void*> allocated = cuda_allocate_async(rounded, stream);
+    if (!allocated.ok()) return allocated.status();
+    data = *allocated;
+  }
   if (data == nullptr) {
     return Status(StatusCode::kOutOfWorkspace,
                   fmt::format("workspace of {} bytes must be allocatable, got no memory", bytes));

@@ -11,7 +11,7 @@ namespace tilegate {
 
 class OwnedWorkspace {
  public:
-  // Errors: out_of_workspace when the memory cannot be had.
+  // Errors: out_of_workspace when the memory cannot be had; cuda.
   static Result<OwnedWorkspace> allocate(std::size_t bytes, Device device, void* stream);
 
   OwnedWorkspace(OwnedWorkspace&& other) noexcept { *this = std::move(other); }

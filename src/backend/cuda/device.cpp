@@ -63,11 +63,15 @@ Result<DeviceFacts> cuda_device_facts(int index) {
   return facts;
 }
 
-void* cuda_allocate_async(std::size_t bytes, void* stream) {
+Result<void*> cuda_allocate_async(std::size_t bytes, void* stream) {
   void* data = nullptr;
-  if (cudaMallocAsync(&data, bytes, static_cast<cudaStream_t>(stream)) == cudaSuccess) return data;
-  (void)cudaGetLastError();
-  return nullptr;
+  const cudaError_t error = cudaMallocAsync(&data, bytes, static_cast<cudaStream_t>(stream));
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return static_cast<void*>(nullptr);
+  }
+  TILEGATE_RETURN_IF_ERROR(cuda_status(error, "allocating the workspace"));
+  return data;
 }
 
 void cuda_free_async(void* data, void* stream) {

@@ -20,13 +20,13 @@ class CudaDeviceScope {
 };
 
 // Facts of CUDA device `index`.
-// Errors: cuda (no driver, no device, or an index past the last one); unsupported (older than
-// sm_80).
+// Errors: cuda (no driver or device); invalid_argument (an index past the last one); unsupported
+// (older than sm_80).
 Result<DeviceFacts> cuda_device_facts(int index);
 
-// Stream-ordered memory of the current device for a one-shot call's workspace; null when there is
-// none. `stream` is a cudaStream_t.
-void* cuda_allocate_async(std::size_t bytes, void* stream);
+// Stream-ordered memory of the current device for a one-shot call's workspace; null when it has no
+// more. `stream` is a cudaStream_t. Errors: cuda (a stream of another device, no memory pools).
+Result<void*> cuda_allocate_async(std::size_t bytes, void* stream);
 void cuda_free_async(void* data, void* stream);
 
 // Memory for DeviceBuffer.
