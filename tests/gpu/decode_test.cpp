@@ -4,78 +4,14 @@
 
 #include <algorithm>
 
-#include "tests/gpu/paged_case.h"
-#include "tilegate/device_timing.h"
+#include "tests/gpu/decode_case.h"
 
 namespace tilegate::test {
 namespace {
 
-constexpr double kTolerance = 1.2e-2;  // bf16 output of magnitude 1, weights rounded to 16 bits
-constexpr double kLseTolerance = 2e-3;
-
-Plan plan_on(Context& context, const DecodePagedArgs& args, AttentionOptions options) {
-  options.backend =
-      context.device().type == DeviceType::kCuda ? Backend::kCuda : Backend::kReference;
-  return plan(describe(args, options).value(), context).value();
-}
-
-// Runs on the GPU; the outputs are then in c.o() and c.lse() on the device.
-void run_on_gpu(Context& context, const Plan& decode, const DecodePagedArgs& args) {
-  DeviceBuffer workspace = DeviceBuffer::allocate(gpu(), decode.workspace_bytes()).value();
-  workspace.fill(0xff).throw_if_error();
-  decode.run(context, args, {workspace.data(), workspace.bytes()}).throw_if_error();
-  synchronize(gpu()).throw_if_error();
-}
-
-void expect_reference(DecodeCase& c) {
-  Context cpu = Context::create({}).value();
-  Context cuda = Context::create({.device = gpu()}).value();
-  const DecodePagedArgs on_gpu = c.device();
-  run_on_gpu(cuda, plan_on(cuda, on_gpu, c.options), on_gpu);
-  const auto o = c.o().read();
-  const auto lse = c.lse().read();
-  const DecodePagedArgs host = c.host();
-  plan_on(cpu, host, c.options).run(cpu, host, {}).throw_if_error();
-  EXPECT_LE(distance(c.o().host(), o), kTolerance);
-  EXPECT_LE(distance(c.lse().host(), lse), kLseTolerance);
-}
-
-void expect_reference(const DecodeShape& shape) {
-  DecodeCase c(shape, 11);
-  expect_reference(c);
-}
-
 class Decode : public testing::Test {
  protected:
   void SetUp() override { TILEGATE_REQUIRE_GPU(80); }
-
-  // Captures `c` once and replays it after every `change(value)` of its tensors.
-  template <class Change>
-  static void expect_replays(DecodeCase& c, std::initializer_list<int> values, Change change) {
-    Context cuda = Context::create({.device = gpu()}).value();
-    Context cpu = Context::create({}).value();
-    const DecodePagedArgs args = c.device();
-    const Plan decode = plan_on(cuda, args, c.options);
-    DeviceBuffer workspace = DeviceBuffer::allocate(gpu(), decode.workspace_bytes()).value();
-    const Stream stream = Stream::create(gpu()).value();
-    const auto run = [&] {
-      return decode.run(cuda, args, {workspace.data(), workspace.bytes()}, stream.handle());
-    };
-    const Recording recording = Recording::capture(stream, run).value();
-    for (const int value : values) {
-      change(value);
-      (void)c.device();  // the same addresses
-      recording.replay(stream).throw_if_error();
-      stream.synchronize().throw_if_error();
-      const auto o = c.o().read();
-      const auto lse = c.lse().read();
-      const DecodePagedArgs host = c.host();
-      plan_on(cpu, host, c.options).run(cpu, host, {}).throw_if_error();
-      SCOPED_TRACE(value);
-      EXPECT_LE(distance(c.o().host(), o), kTolerance);
-      EXPECT_LE(distance(c.lse().host(), lse), kLseTolerance);
-    }
-  }
 };
 
 TEST_F(Decode, PageTablesLayoutsAndIndexTypes) {

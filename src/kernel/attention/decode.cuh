@@ -5,15 +5,18 @@
 // tile. Each of its four warps owns 16 keys of every tile and runs alone: it gathers its own K and
 // V rows with cp.async into its own ring of stages, multiplies all packed query rows with them
 // (mma.sync) and keeps its own running maximum, sum and output. The four meet once a segment, in
-// shared memory, and write the output, or a partial result that decode_combine merges. Bound by the
-// bytes of K and V: they are read once; everything else hides behind those loads as long as enough
-// stages are in flight (docs/design/decode.md).
+// shared memory, and write the output, or a partial result, merged by the worker with the unit's
+// last part (decode_tag.cuh) or by decode_combine. Bound by the bytes of K and V: they are read
+// once; everything else hides behind those loads as long as enough stages are in flight
+// (docs/design/decode.md).
 #pragma once
 
 #include <type_traits>
 
+#include "kernel/attention/decode_combine.cuh"
 #include "kernel/attention/decode_loader.cuh"
 #include "kernel/attention/decode_narrow_warp.cuh"
+#include "kernel/attention/decode_tag.cuh"
 #include "kernel/attention/decode_warp.cuh"
 #include "kernel/ptx/grid.cuh"
 
@@ -28,7 +31,8 @@ struct Decode {
   // Of units whose query rows are loaded ahead; two m-tiles leave no room for that.
   static constexpr int kQuerySlots = kMTiles == 1 ? kStages : 0;
   using Loader = DecodeLoader<kDim, kStages, kQuerySlots>;
-  static constexpr int kThreads = 32 * kDecodeWarps;
+  using Combine = DecodeCombine<Element, kDim>;
+  static constexpr int kThreads = kWorkerThreads;
   static constexpr int kStoredRows = kDecodeTileRows * kMTiles;
 
   struct SharedStorage {
@@ -93,8 +97,8 @@ struct Decode {
             p.lse + at.request * p.lse_batch + place.token * p.lse_row + place.head * p.lse_head;
       }
     }
-    const bool writes =
-        kNarrow ? threadIdx.x % kNarrowLanes == 0 : threadIdx.x < 32 && threadIdx.x % 4 == 0;
+    const bool writes = kNarrow ? worker_thread() % kNarrowLanes == 0
+                                : worker_thread() < 32 && worker_thread() % 4 == 0;
     if (writes && lse_at != nullptr) *lse_at = lse;
     return merged;
   }
@@ -113,13 +117,13 @@ struct Decode {
   static __device__ __forceinline__ void finish(SharedStorage& shared, const DecodeParams& p,
                                                 Warp& state, const Cursor& at, int scratch,
                                                 std::int64_t slot) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const int warp = static_cast<int>(threadIdx.x / 32);
+    const int lane = worker_thread() % 32;
+    const int warp = worker_thread() / 32;
     state.store_statistics(shared.row_max[warp], shared.row_sum[warp]);
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
       state.store_output(m, reinterpret_cast<float4*>(shared.stages[scratch][warp]));
-      __syncthreads();
+      worker_sync();
       Row rows[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -142,7 +146,7 @@ struct Decode {
         store_pair(rows[0], column, sum.x, sum.y);
         store_pair(rows[1], column, sum.z, sum.w);
       }
-      __syncthreads();  // the scratch and the statistics are read before they are written again
+      worker_sync();  // the scratch and the statistics are read before they are written again
     }
   }
 
@@ -151,15 +155,15 @@ struct Decode {
                                                        Warp& state, const Cursor& at, int scratch,
                                                        std::int64_t slot) {
     constexpr int kStep = kNarrowLanes * 4;  // columns between a thread's vectors
-    const int warp = static_cast<int>(threadIdx.x / 32);
-    const int row = static_cast<int>(threadIdx.x) / kNarrowLanes;
+    const int warp = worker_thread() / 32;
+    const int row = worker_thread() / kNarrowLanes;
     state.store_statistics(shared.row_max[warp], shared.row_sum[warp]);
     state.store_rows(reinterpret_cast<float*>(shared.stages[scratch][warp]));
-    __syncthreads();
+    worker_sync();
     const Row merged = merge_row(p, shared, at, row, slot);
 #pragma unroll
     for (int i = 0; i < kDim / kStep; ++i) {
-      const int column = i * kStep + static_cast<int>(threadIdx.x) % kNarrowLanes * 4;
+      const int column = i * kStep + worker_thread() % kNarrowLanes * 4;
       float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
       for (int w = 0; w < kDecodeWarps; ++w) {
@@ -174,30 +178,56 @@ struct Decode {
       store_pair(merged, column, sum.x, sum.y);
       store_pair(merged, column + 2, sum.z, sum.w);
     }
-    __syncthreads();  // the scratch and the statistics are read before they are written again
+    worker_sync();  // the scratch and the statistics are read before they are written again
   }
 
   // Where a segment's partial result goes, or -1 when the segment is its whole unit.
   static __device__ __forceinline__ std::int64_t slot_of(const DecodeParams& p, const Cursor& at,
-                                                         int worker_begin) {
+                                                         int worker, int worker_begin) {
     if (at.whole_unit()) return -1;
     if (p.cut == DecodeCut::kEven) {
-      return 2 * static_cast<std::int64_t>(blockIdx.x) + (at.position == worker_begin ? 0 : 1);
+      return 2 * static_cast<std::int64_t>(worker) + (at.position == worker_begin ? 0 : 1);
     }
-    if (at.offset == 0 && threadIdx.x == 0) {
+    if (at.offset == 0 && worker_thread() == 0) {
       p.unit_slots[(at.kv_head * p.row_blocks + at.row_block) * p.batch + at.request] = at.position;
     }
     return at.position;
   }
 
-  static __device__ __forceinline__ void run(const DecodeParams& p) {
-    extern __shared__ __align__(1024) unsigned char raw[];
-    SharedStorage& shared = *reinterpret_cast<SharedStorage*>(raw);
-    const int warp = static_cast<int>(threadIdx.x / 32);
-    // Started early behind its predecessor, whose outputs may be this call's inputs.
-    ptx::wait_for_predecessor();
-    ptx::launch_dependents();
-    const LinePlace place = find_worker<kThreads>(p, static_cast<int>(blockIdx.x), shared.schedule);
+  // Merges the unit whose last part is this worker's first segment. It waits for workers before it
+  // only, which the device started earlier.
+  static __device__ __forceinline__ void merge_unit(const DecodeParams& p, SharedStorage& shared,
+                                                    const LinePlace& place, int worker) {
+    const LineCut cut(place.per_head * p.heads_kv * p.row_blocks, p.workers);
+    CombineUnit unit;
+    unit.kv_head = place.head / p.row_blocks;
+    unit.row_block = place.head - unit.kv_head * p.row_blocks;
+    unit.request = place.request;
+    int first = worker - 1;
+    while (cut.begin(first) > place.unit_begin) --first;
+    unit.parts = worker - first + 1;
+    unit.first_slot = 2 * first + (cut.begin(first) == place.unit_begin ? 0 : 1);
+    unit.next_slot = 2 * (first + 1);
+    unit.slot_step = 2;
+    for (int w = first + worker_thread(); w < worker; w += kThreads) {
+      take_tag(reinterpret_cast<uint4*>(p.tags) + w);
+    }
+    worker_sync();
+    // Each way a warp has the loads of kBatch parts in flight.
+    if (p.block_rows > 2 || unit.parts <= Combine::kBatch) {
+      Combine::combine_apart(p, unit);
+    } else {
+      auto& scratch = *reinterpret_cast<typename Combine::SharedStorage*>(shared.stages[0]);
+      for (int row = 0; row < p.block_rows; ++row) {
+        Combine::combine_together(p, unit, row, scratch);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void run(const DecodeParams& p, SharedStorage& shared,
+                                             int worker) {
+    const int warp = worker_thread() / 32;
+    const LinePlace place = find_worker(p, worker, shared.schedule);
     if (place.begin == place.end) return;
     Cursor at(p, place);
     Loader loader(at, shared.entries[warp], ptx::shared_address(shared.stages[0][warp]),
@@ -223,7 +253,7 @@ struct Decode {
           unit = at.unit();
           query_slot = query_slot + 1 >= kQuerySlots ? 0 : query_slot + 1;
           if constexpr (kQuerySlots == 0) Warp::store_queries(p, at, shared.queries[0]);
-          __syncthreads();  // the other warps' rows are here, too
+          worker_sync();  // the other warps' rows are here, too
           state.load_queries(ptx::shared_address(shared.queries[query_slot]));
         }
         state.multiply(p, at, at.tile * kDecodeTileKeys + warp * 16,
@@ -231,7 +261,7 @@ struct Decode {
         stage = stage + 1 == kStages ? 0 : stage + 1;
         ++at.tile;
       }
-      const std::int64_t slot = slot_of(p, at, place.begin);
+      const std::int64_t slot = slot_of(p, at, worker, place.begin);
       // A request longer than planned must not write past the workspace.
       if (slot < p.slots) {
         if constexpr (kNarrow) {
@@ -242,6 +272,15 @@ struct Decode {
       }
     }
     ptx::cp_async_wait<0>();
+    if (p.tags == nullptr) return;
+    // The last segment is a part that somebody waits for.
+    if (at.offset < at.span.granules && worker_thread() == 0) {
+      publish(reinterpret_cast<uint4*>(p.tags) + worker);
+    }
+    const int unit_end = place.unit_begin + request_span(p, place.request).granules;
+    if (place.begin > place.unit_begin && unit_end <= place.end) {
+      merge_unit(p, shared, place, worker);
+    }
   }
 };
 
@@ -249,7 +288,14 @@ template <class Element, int kDim, int kRows, int kStages>
 __global__ void __launch_bounds__(32 * kDecodeWarps,
                                   Decode<Element, kDim, kRows, kStages>::kBlocksPerSm)
     decode_kernel(const __grid_constant__ DecodeParams p) {
-  Decode<Element, kDim, kRows, kStages>::run(p);
+  __builtin_assume(threadIdx.x < kWorkerThreads);
+  using Kernel = Decode<Element, kDim, kRows, kStages>;
+  extern __shared__ __align__(1024) unsigned char raw[];
+  // Started early behind its predecessor, whose outputs may be this call's inputs.
+  ptx::wait_for_predecessor();
+  ptx::launch_dependents();
+  Kernel::run(p, *reinterpret_cast<typename Kernel::SharedStorage*>(raw),
+              static_cast<int>(blockIdx.x));
 }
 
 }  // namespace tilegate::kernel

@@ -36,6 +36,8 @@ struct DecodeCombine {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kVector = kDim / 32;  // columns a lane: pairs 64 apart
+  // Parts loaded at once; with 10 of 64 columns ptxas spills 8 bytes on sm_80.
+  static constexpr int kBatch = kVector <= 2 ? 8 : kVector <= 4 ? 10 : 4;
 
   // The weighted sum of some parts of a row, relative to 2^top.
   struct Share {
@@ -64,7 +66,7 @@ struct DecodeCombine {
                                                          SharedStorage& shared) {
     CombineUnit unit;
     if (w == 0) return unit;
-    const LinePlace place = find_worker<kThreads>(p, w, shared.schedule);
+    const LinePlace place = find_worker(p, w, shared.schedule);
     if (place.begin == place.end || place.unit_begin == place.begin) return unit;
     const LineCut cut(place.per_head * p.heads_kv * p.row_blocks, p.workers);
     const int before = cut.begin(w - 1);
@@ -100,8 +102,6 @@ struct DecodeCombine {
   static __device__ __forceinline__ Share weigh(const DecodeParams& p, const CombineUnit& unit,
                                                 int row, int first, int step) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    // Parts loaded at once; with 10 of 64 columns ptxas spills 8 bytes on sm_80.
-    constexpr int kBatch = kVector <= 2 ? 8 : kVector <= 4 ? 10 : 4;
     Share share;
     for (; first < unit.parts; first += kBatch * step) {
       float lse[kBatch];
@@ -163,8 +163,8 @@ struct DecodeCombine {
   static __device__ __forceinline__ void combine_together(const DecodeParams& p,
                                                           const CombineUnit& unit, int row,
                                                           SharedStorage& shared) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const int warp = static_cast<int>(threadIdx.x / 32);
+    const int lane = worker_thread() % 32;
+    const int warp = worker_thread() / 32;
     const RowPlace place = row_place(p, unit.kv_head, unit.row_block, row);
     if (!place.valid) return;
     const Share own = weigh(p, unit, row, warp, kWarps);
@@ -172,7 +172,7 @@ struct DecodeCombine {
     for (int c = 0; c < kVector; ++c) shared.acc[warp][c][lane] = own.acc[c];
     if (lane == 0) shared.top[warp] = own.top;
     if (lane == 0) shared.sum[warp] = own.sum;
-    __syncthreads();
+    worker_sync();
     if (warp == 0) {
       Share merged = own;
       for (int w = 1; w < kWarps; ++w) {
@@ -184,19 +184,21 @@ struct DecodeCombine {
       }
       write_row(p, unit, place, merged);
     }
-    __syncthreads();  // the shares are read before the next row writes them
+    worker_sync();  // the shares are read before the next row writes them
+  }
+
+  // A warp takes rows of its own.
+  static __device__ __forceinline__ void combine_apart(const DecodeParams& p,
+                                                       const CombineUnit& unit) {
+    for (int row = worker_thread() / 32; row < p.block_rows; row += kWarps) {
+      const RowPlace place = row_place(p, unit.kv_head, unit.row_block, row);
+      if (place.valid) write_row(p, unit, place, weigh(p, unit, row, 0, 1));
+    }
   }
 
   static __device__ __forceinline__ void combine(const DecodeParams& p, const CombineUnit& unit,
                                                  SharedStorage& shared) {
-    if (gridDim.y == 1) {
-      const int warp = static_cast<int>(threadIdx.x / 32);
-      for (int row = warp; row < p.block_rows; row += kWarps) {
-        const RowPlace place = row_place(p, unit.kv_head, unit.row_block, row);
-        if (place.valid) write_row(p, unit, place, weigh(p, unit, row, 0, 1));
-      }
-      return;
-    }
+    if (gridDim.y == 1) return combine_apart(p, unit);
     for (int row = static_cast<int>(blockIdx.y); row < p.block_rows;
          row += static_cast<int>(gridDim.y)) {
       combine_together(p, unit, row, shared);
@@ -226,6 +228,7 @@ struct DecodeCombine {
 template <class Element, int kDim>
 __global__ void __launch_bounds__(128)
     decode_combine_kernel(const __grid_constant__ DecodeParams p) {
+  __builtin_assume(threadIdx.x < kWorkerThreads);
   DecodeCombine<Element, kDim>::run(p);
 }
 

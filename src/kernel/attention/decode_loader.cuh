@@ -81,7 +81,7 @@ class DecodeLoader {
 
   __device__ __forceinline__ void look_up(const DecodeParams& p, PageEntry& entry) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const int warp = static_cast<int>(threadIdx.x / 32);
+    const int warp = worker_thread() / 32;
     const bool found = advance(p);
     if (!found) {
       if (lane == 0) entry.kv_head = -1;
@@ -188,7 +188,7 @@ class DecodeLoader {
   __device__ __forceinline__ void copy_queries(const DecodeParams& p,
                                                const PageEntry& entry) const {
     constexpr int kWords = kDim / 2;
-    const int row = static_cast<int>(threadIdx.x) / 8;
+    const int row = worker_thread() / 8;
     const RowPlace place = row_place(p, entry.kv_head, entry.row_block, row);
     const auto* from = static_cast<const std::uint16_t*>(p.q);
     if (place.valid) {

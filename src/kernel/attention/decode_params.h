@@ -16,6 +16,8 @@ namespace tilegate::kernel {
 inline constexpr int kDecodeTileKeys = 64;
 inline constexpr int kDecodeTileRows = 16;
 inline constexpr int kDecodeWarps = 4;
+// decode_unit: tiles that a block reads in the time that merging split units takes.
+inline constexpr int kSplitTiles = 4;
 inline constexpr int kDecodeEntryBytes = 96;  // a warp's page numbers of one tile
 
 // How the keys of all (head, request) units are cut for the workers (blocks).
@@ -60,7 +62,9 @@ struct DecodeParams {
   float* partial_o = nullptr;
   float* partial_lse = nullptr;
   std::int64_t slots = 0;
-  int* unit_slots = nullptr;  // kPinned: slot of each unit's first granule
+  int* unit_slots = nullptr;      // kPinned: slot of each unit's first granule
+  std::uint32_t* tags = nullptr;  // [workers][4], decode_tag.cuh; null: decode_combine merges
+  int unit_blocks = 0;            // decode_unit: blocks of a cluster, which may take a unit
 };
 
 }  // namespace tilegate::kernel

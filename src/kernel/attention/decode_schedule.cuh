@@ -8,7 +8,7 @@
 // call begins with it, and instruction fetches are a large part of a short call.
 #pragma once
 
-#include "kernel/attention/decode_params.h"
+#include "kernel/attention/decode_worker.cuh"
 #include "kernel/attention/page_table.cuh"
 #include "kernel/tile/reduce.cuh"
 
@@ -81,18 +81,19 @@ struct ScheduleStorage {
   int request;
 };
 
-// The place of worker `worker`; the whole block calls it.
-template <int kThreads>
-__device__ LinePlace find_worker(const DecodeParams& p, int worker, ScheduleStorage& storage) {
+// The place of worker `worker`; 128 threads call it.
+__device__ __forceinline__ LinePlace find_worker(const DecodeParams& p, int worker,
+                                                 ScheduleStorage& storage) {
   constexpr int kItems = 4;
+  constexpr int kThreads = kWorkerThreads;
   constexpr int kChunk = kThreads * kItems;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int warp = static_cast<int>(threadIdx.x / 32);
+  const int lane = worker_thread() % 32;
+  const int warp = worker_thread() / 32;
   LinePlace place;
   int base = 0;   // granules of the chunks before this one
   int rest = -1;  // the granule looked for, counted in its head; -1: still adding up
   for (int first = 0;;) {
-    const int mine = first + static_cast<int>(threadIdx.x) * kItems;
+    const int mine = first + worker_thread() * kItems;
     int granules[kItems];
     int sum = 0;
 #pragma unroll
@@ -101,9 +102,9 @@ __device__ LinePlace find_worker(const DecodeParams& p, int worker, ScheduleStor
       sum += granules[i];
     }
     const int inclusive = tile::warp_prefix_sum(sum);
-    __syncthreads();  // readers of the last round are done
+    worker_sync();  // readers of the last round are done
     if (lane == 31) storage.warp_sums[warp] = inclusive;
-    __syncthreads();
+    worker_sync();
     int before = inclusive - sum;
     int total = 0;
 #pragma unroll
@@ -136,10 +137,28 @@ __device__ LinePlace find_worker(const DecodeParams& p, int worker, ScheduleStor
     base += total;
     first += kChunk;
   }
-  __syncthreads();
+  worker_sync();
   place.request = storage.request;
   place.unit_begin = place.head * place.per_head + storage.before;
   return place;
+}
+
+// Whether every unit is worth blocks of its own: no request is much longer than the mean. A warp
+// asks, each for itself.
+__device__ __forceinline__ bool units_balanced(const DecodeParams& p) {
+  if (p.batch == 1) return true;
+  int total = 0;
+  int longest = 0;
+  for (int b = static_cast<int>(threadIdx.x % 32); b < p.batch; b += 32) {
+    const int tiles = request_span(p, b).granules;
+    total += tiles;
+    longest = max(longest, tiles);
+  }
+  total = __reduce_add_sync(tile::kFullWarp, total);
+  longest = __reduce_max_sync(tile::kFullWarp, longest);
+  // A fifth over the mean, or what the split's second kernel costs.
+  const std::int64_t spare = std::int64_t{kSplitTiles} * p.unit_blocks;
+  return 5 * (longest - spare) * p.batch <= std::int64_t{6} * total;
 }
 
 // Walks a worker's segments: runs of tiles of one unit that become one result.

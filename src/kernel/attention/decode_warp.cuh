@@ -41,7 +41,7 @@ class DecodeWarp {
   static __device__ __forceinline__ void store_queries(const DecodeParams& p, const Cursor& at,
                                                        unsigned char* queries) {
     constexpr int kPairs = kDim / 2;
-    for (int i = static_cast<int>(threadIdx.x); i < kMTiles * 16 * kPairs; i += 32 * kDecodeWarps) {
+    for (int i = worker_thread(); i < kMTiles * 16 * kPairs; i += 32 * kDecodeWarps) {
       const int row = i / kPairs;
       const int pair = i % kPairs;
       const RowPlace place = row_place(p, at.kv_head, at.row_block, row);
@@ -82,17 +82,20 @@ class DecodeWarp {
     // token's first one.
     const bool inside = key + kKeys - 1 <= diagonal &&
                         (p.window_left < 0 || key >= diagonal + p.q_len - 1 - p.window_left);
+    std::uint32_t weights[kMTiles][4];
 #pragma unroll
     for (int m = 0; m < kMTiles; ++m) {
       scale(p, s[m]);
       if (!inside) mask(p, at, m, key, s[m]);
-      std::uint32_t weights[4];
-      soften(m, s[m], weights);
-      if (inside || p.q_len == 1 || !any_infinite(stage + kTileBytes)) {
-        accumulate(m, weights, stage + kTileBytes);
-      } else {
-        accumulate_apart(p, at, m, key, weights, stage + kTileBytes);
-      }
+      soften(m, s[m], weights[m]);
+    }
+    if (inside || p.q_len == 1 || !any_infinite(stage + kTileBytes)) {
+      accumulate(weights, stage + kTileBytes);
+      return;
+    }
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) {
+      accumulate_apart(p, at, m, key, weights[m], stage + kTileBytes);
     }
   }
 
@@ -220,19 +223,18 @@ class DecodeWarp {
   // Scores to weights 2^(s - max), rescaling what was gathered when a maximum grew by more than the
   // slack: the maximum is only a common factor, and weights up to 2^slack lose nothing.
   __device__ __forceinline__ void soften(int m, float (&s)[2][4], std::uint32_t (&weights)[4]) {
-    float grown[2];
+    float top[2];  // of this lane's scores
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float top = fmaxf(fmaxf(s[0][2 * half], s[0][2 * half + 1]),
-                              fmaxf(s[1][2 * half], s[1][2 * half + 1]));
-      grown[half] = fmaxf(max_[m][half], tile::quad_max(top));
+      top[half] = fmaxf(fmaxf(s[0][2 * half], s[0][2 * half + 1]),
+                        fmaxf(s[1][2 * half], s[1][2 * half + 1]));
     }
-    if (__any_sync(tile::kFullWarp,
-                   grown[0] > max_[m][0] + kSlack || grown[1] > max_[m][1] + kSlack)) {
+    if (__any_sync(tile::kFullWarp, top[0] > max_[m][0] + kSlack || top[1] > max_[m][1] + kSlack)) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float factor = ptx::exp2_approx(max_[m][half] - finite_base(grown[half]));
-        max_[m][half] = grown[half];
+        const float grown = fmaxf(max_[m][half], tile::quad_max(top[half]));
+        const float factor = ptx::exp2_approx(max_[m][half] - finite_base(grown));
+        max_[m][half] = grown;
         sum_[m][half] *= factor;
 #pragma unroll
         for (int n = 0; n < kDim / 8; ++n) {
@@ -260,15 +262,18 @@ class DecodeWarp {
     return v_tile + tile::swizzled_offset<kDim>(lane % 16, lane / 16);
   }
 
-  __device__ __forceinline__ void accumulate(int m, const std::uint32_t (&weights)[4],
+  __device__ __forceinline__ void accumulate(const std::uint32_t (&weights)[kMTiles][4],
                                              std::uint32_t v_tile) {
     const std::uint32_t address = v_address(v_tile);
 #pragma unroll
     for (int n = 0; n < kDim / 16; ++n) {
       std::uint32_t b[4];
       ptx::ldmatrix_x4_trans(b, address ^ (n * 32));
-      Element::mma(o_[m][2 * n], weights, b[0], b[1]);
-      Element::mma(o_[m][2 * n + 1], weights, b[2], b[3]);
+#pragma unroll
+      for (int m = 0; m < kMTiles; ++m) {
+        Element::mma(o_[m][2 * n], weights[m], b[0], b[1]);
+        Element::mma(o_[m][2 * n + 1], weights[m], b[2], b[3]);
+      }
     }
   }
 

@@ -22,6 +22,7 @@ struct PageTableParams {
   IndexArray lengths;          // dense: kv_lens [batch]; absent: CSR
   IndexArray indptr;           // CSR: [batch + 1]
   IndexArray last_page_len;    // CSR: [batch]
+  int width = 0;               // dense: entries of a row
   int page_size = 1;
   int page_shift = -1;  // log2(page_size) when that is whole, else -1
 };

@@ -3,6 +3,7 @@
 // 16-byte copies need.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <optional>
@@ -15,6 +16,8 @@
 
 namespace tilegate {
 
+inline constexpr std::int64_t kMaxPages = std::int64_t{1} << 30;  // ordinals are 32-bit
+
 // Problem: AttentionProblem or AppendProblem.
 template <class Problem>
 kernel::PageTableParams page_table_params(const Problem& p) {
@@ -22,6 +25,7 @@ kernel::PageTableParams page_table_params(const Problem& p) {
   if (p.block_tables.present()) {
     table.pages = index_array(p.block_tables, 1);
     table.row_bytes = index_step(p.block_tables, 0);
+    table.width = static_cast<int>(std::min(p.block_tables.shape[1], kMaxPages));
     table.lengths = index_array(p.kv_lens);
   } else {
     table.pages = index_array(p.kv_indices);
