@@ -39,7 +39,9 @@ TEST_F(DecodeUnits, ExplainNamesTheForm) {
   DecodeShape pinned{.kv_lens = {1000}};
   pinned.options.batch_invariant = true;
   EXPECT_FALSE(has(explained(pinned), " a unit"));
-  EXPECT_TRUE(has(explained({.kv_lens = std::vector<int>(800, 2)}), "keys cut evenly, one kernel"));
+  EXPECT_TRUE(has(explained({.kv_lens = std::vector<int>(800, 2)}), "one split a request"));
+  const std::vector<int> two_tiles(400, 100);
+  EXPECT_TRUE(has(explained({.kv_lens = two_tiles}), "keys cut evenly, one kernel"));
 }
 
 TEST_F(DecodeUnits, GroupsAndRows) {

@@ -2,7 +2,7 @@
 // All kernels of the CUDA backend in one table.
 #include "backend/cuda/candidates.h"
 
-#include "backend/cuda/attention/decode.h"
+#include "backend/cuda/attention/decode/decode.h"
 #include "backend/cuda/attention/rows.h"
 
 namespace tilegate {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decode with units of clusters in bf16: the instantiations of kDecodeConfigs.
-#include "backend/cuda/attention/decode_unit_launch.cuh"
+#include "backend/cuda/attention/decode/unit_launch.cuh"
 
 namespace tilegate {
 

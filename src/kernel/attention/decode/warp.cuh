@@ -4,7 +4,7 @@
 // + 8.
 #pragma once
 
-#include "kernel/attention/decode_loader.cuh"
+#include "kernel/attention/decode/loader.cuh"
 #include "kernel/tile/element.cuh"
 
 namespace tilegate::kernel {

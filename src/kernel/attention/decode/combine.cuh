@@ -9,8 +9,8 @@
 // they work.
 #pragma once
 
-#include "kernel/attention/decode_schedule.cuh"
-#include "kernel/attention/decode_warp.cuh"
+#include "kernel/attention/decode/schedule.cuh"
+#include "kernel/attention/decode/warp.cuh"
 #include "kernel/ptx/grid.cuh"
 
 namespace tilegate::kernel {

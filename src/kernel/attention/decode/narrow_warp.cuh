@@ -5,7 +5,7 @@
 // and the next. Weights become the other product's operand by a transpose of 8 x 8 (movmatrix).
 #pragma once
 
-#include "kernel/attention/decode_warp.cuh"
+#include "kernel/attention/decode/warp.cuh"
 
 namespace tilegate::kernel {
 

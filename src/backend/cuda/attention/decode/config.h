@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode kernels that are built: one table for planner and launcher. A row is one or two
-// instantiations, made in decode_<dtype>.cu and decode_unit_<dtype>.cu; a row without them does not
-// link.
+// instantiations, made in <dtype>.cu and unit_<dtype>.cu; a row without them does not link.
 #pragma once
 
-#include "backend/cuda/attention/decode_launch.h"
+#include "backend/cuda/attention/decode/launch.h"
 
 namespace tilegate {
 

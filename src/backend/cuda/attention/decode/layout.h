@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cuda/attention/decode_config.h"
+#include "backend/cuda/attention/decode/config.h"
 #include "plan/candidate.h"
 
 namespace tilegate {

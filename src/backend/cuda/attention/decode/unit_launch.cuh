@@ -2,8 +2,8 @@
 // The launch of the decode kernel whose clusters may take units of their own (sm_90 and newer).
 #pragma once
 
-#include "backend/cuda/attention/decode_launch.cuh"
-#include "kernel/attention/decode_unit.cuh"
+#include "backend/cuda/attention/decode/launch.cuh"
+#include "kernel/attention/decode/unit.cuh"
 
 namespace tilegate {
 

@@ -5,7 +5,7 @@
 // depend on the batch. Even: all KV tiles in one line, in equal ranges. Units: as even, in a kernel
 // that on the device gives each unit a cluster instead when no request is much longer than others.
 // The last is faster for few units up to some number of keys; the estimates below tell which.
-#include "backend/cuda/attention/decode_layout.h"
+#include "backend/cuda/attention/decode/layout.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decode in fp16: the instantiations of kDecodeConfigs.
-#include "backend/cuda/attention/decode_launch.cuh"
+#include "backend/cuda/attention/decode/launch.cuh"
 
 namespace tilegate {
 

@@ -8,7 +8,7 @@
 // not, the same kernel does the split form (decode.cuh), half a block a worker.
 #pragma once
 
-#include "kernel/attention/decode.cuh"
+#include "kernel/attention/decode/decode.cuh"
 #include "kernel/ptx/cluster.cuh"
 
 namespace tilegate::kernel {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A decode worker is 128 threads that walk one range of the line: a block of the split kernel, or
-// one half of a block of the unit kernel (decode_unit.cuh). Its threads meet at a barrier of their
+// one half of a block of the unit kernel (unit.cuh). Its threads meet at a barrier of their
 // own.
 #pragma once
 
-#include "kernel/attention/decode_params.h"
+#include "kernel/attention/decode/params.h"
 #include "kernel/ptx/arch.cuh"
 
 namespace tilegate::kernel {

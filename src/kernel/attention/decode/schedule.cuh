@@ -8,7 +8,7 @@
 // call begins with it, and instruction fetches are a large part of a short call.
 #pragma once
 
-#include "kernel/attention/decode_worker.cuh"
+#include "kernel/attention/decode/worker.cuh"
 #include "kernel/attention/page_table.cuh"
 #include "kernel/tile/reduce.cuh"
 

@@ -8,7 +8,7 @@
 // With the first tile of a unit come its query rows, shared by the four warps.
 #pragma once
 
-#include "kernel/attention/decode_schedule.cuh"
+#include "kernel/attention/decode/schedule.cuh"
 #include "kernel/ptx/cp_async.cuh"
 #include "kernel/tile/swizzle.cuh"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of the paged decode kernels (decode.cuh, decode_combine.cuh). Host-safe.
+// Parameters of the paged decode kernels (decode.cuh, combine.cuh). Host-safe.
 //
 // Every request has q_len query rows and `group` query heads a KV head; the rows = q_len * group of
 // one (request, KV head), row r = token r / group, head r % group, share its keys and are packed on
@@ -63,7 +63,7 @@ struct DecodeParams {
   float* partial_lse = nullptr;
   std::int64_t slots = 0;
   int* unit_slots = nullptr;      // kPinned: slot of each unit's first granule
-  std::uint32_t* tags = nullptr;  // [workers][4], decode_tag.cuh; null: decode_combine merges
+  std::uint32_t* tags = nullptr;  // [workers][4], tag.cuh; null: decode_combine merges
   int unit_blocks = 0;            // decode_unit: blocks of a cluster, which may take a unit
 };
 

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "kernel/attention/decode_params.h"
+#include "kernel/attention/decode/params.h"
 #include "tilegate/tensor.h"
 
 namespace tilegate {

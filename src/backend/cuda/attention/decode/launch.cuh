@@ -2,9 +2,9 @@
 // Launches of decode and its combine. Nothing is allocated or awaited: a launch may be captured.
 #pragma once
 
-#include "backend/cuda/attention/decode_launch.h"
-#include "kernel/attention/decode.cuh"
-#include "kernel/attention/decode_combine.cuh"
+#include "backend/cuda/attention/decode/launch.h"
+#include "kernel/attention/decode/combine.cuh"
+#include "kernel/attention/decode/decode.cuh"
 
 namespace tilegate {
 

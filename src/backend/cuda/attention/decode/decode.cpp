@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paged decode on the GPU: what it serves, its cost, its schedule and its launch. How a call is
-// divided: decode_layout.h.
-#include "backend/cuda/attention/decode.h"
+// divided: layout.h.
+#include "backend/cuda/attention/decode/decode.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cuda/attention/decode_layout.h"
+#include "backend/cuda/attention/decode/layout.h"
 #include "backend/cuda/attention/paged.h"
 #include "backend/cuda/check.h"
 

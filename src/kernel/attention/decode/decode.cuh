@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paged decode: o = softmax(q k^T) v for up to 16 query rows a request over paged keys.
 //
-// A block (worker) walks its segments of the line of KV tiles (decode_schedule.cuh), 64 keys a
+// A block (worker) walks its segments of the line of KV tiles (schedule.cuh), 64 keys a
 // tile. Each of its four warps owns 16 keys of every tile and runs alone: it gathers its own K and
 // V rows with cp.async into its own ring of stages, multiplies all packed query rows with them
 // (mma.sync) and keeps its own running maximum, sum and output. The four meet once a segment, in
 // shared memory, and write the output, or a partial result, merged by the worker with the unit's
-// last part (decode_tag.cuh) or by decode_combine. Bound by the bytes of K and V: they are read
+// last part (tag.cuh) or by decode_combine. Bound by the bytes of K and V: they are read
 // once; everything else hides behind those loads as long as enough stages are in flight
 // (docs/design/decode.md).
 #pragma once
 
 #include <type_traits>
 
-#include "kernel/attention/decode_combine.cuh"
-#include "kernel/attention/decode_loader.cuh"
-#include "kernel/attention/decode_narrow_warp.cuh"
-#include "kernel/attention/decode_tag.cuh"
-#include "kernel/attention/decode_warp.cuh"
+#include "kernel/attention/decode/combine.cuh"
+#include "kernel/attention/decode/loader.cuh"
+#include "kernel/attention/decode/narrow_warp.cuh"
+#include "kernel/attention/decode/tag.cuh"
+#include "kernel/attention/decode/warp.cuh"
 #include "kernel/ptx/grid.cuh"
 
 namespace tilegate::kernel {
