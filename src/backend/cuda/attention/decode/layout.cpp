@@ -57,18 +57,23 @@ double key_bytes(const AttentionProblem& p) {
   return static_cast<double>(p.batch * visible_keys(p)) * static_cast<double>(row);
 }
 
-double bytes_per_us(const DeviceFacts& facts) { return std::max(facts.bandwidth_gbps, 1.0) * 1e3; }
+// Kernels that only read are a little faster than copies.
+double bytes_per_us(const DeviceFacts& facts) {
+  constexpr double kReadShare = 1.03;
+  return kReadShare * std::max(facts.bandwidth_gbps, 1.0) * 1e3;
+}
 
-// Measured on H200 (docs/design/decode.md): the fixed part grows with the parts of a unit.
+// Measured on H200 (docs/design/decode.md): the fixed part grows with the parts of a unit, and with
+// the units that a worker starts and ends.
 double split_us(const AttentionProblem& p, const DecodeLayout& layout, const DeviceFacts& facts) {
   constexpr double kFixedUs = 6.5;
   constexpr double kPartUs = 0.046;
-  const std::int64_t tiles =
-      layout.units * ((visible_keys(p) + kDecodeTileKeys - 1) / kDecodeTileKeys);
-  const double busy =
-      static_cast<double>(std::min(layout.workers, std::max<std::int64_t>(tiles, 1)));
+  constexpr double kUnitUs = 0.6;
+  const std::int64_t unit_tiles = (visible_keys(p) + kDecodeTileKeys - 1) / kDecodeTileKeys;
+  const std::int64_t tiles = layout.units * std::max<std::int64_t>(unit_tiles, 1);
+  const double busy = static_cast<double>(std::min(layout.workers, tiles));
   const double parts = busy / static_cast<double>(layout.units);
-  return kFixedUs + kPartUs * parts + key_bytes(p) / bytes_per_us(facts);
+  return kFixedUs + kPartUs * parts + kUnitUs / parts + key_bytes(p) / bytes_per_us(facts);
 }
 
 // The same of units in clusters: an SM reads so much, and clusters of 4 and more do not reach the
@@ -76,7 +81,7 @@ double split_us(const AttentionProblem& p, const DecodeLayout& layout, const Dev
 double unit_us(const AttentionProblem& p, const DecodeLayout& layout, const DeviceFacts& facts) {
   constexpr double kFixedUs = 4.8;
   constexpr double kSmBytesPerUs = 100e3;
-  constexpr double kLargeClusterShare = 0.8;
+  constexpr double kLargeClusterShare = 0.78;
   const double share = layout.unit_blocks >= 4 ? kLargeClusterShare : 1.0;
   const double sms = static_cast<double>(layout.units * layout.unit_blocks);
   return kFixedUs + key_bytes(p) / std::min(sms * kSmBytesPerUs, share * bytes_per_us(facts));
