@@ -186,6 +186,80 @@ def test_unreadable_files_are_a_sentence_and_2(write, tmp_path, capsys):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("suffix", ["html", "md"])
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (("environment",), None, "environment null"),
+        (("environment",), {"backends": None}, "backends null"),
+        (("environment",), {"backends": []}, "backends []"),
+        (("results",), None, "results null"),
+        (("results",), {"a": 1}, "results {"),
+        (("results", 0), None, "an entry null"),
+        (("declined",), None, "declined null"),
+        (("declined", 0), "cudnn", 'a declined row "cudnn"'),
+        (("declined", 0, "reason"), None, "reason null"),
+        (("peers",), None, "peers null"),
+        (("peers", 0), None, "a peer null"),
+        (("peers", 0, "versions"), None, "versions null"),
+        (("ceilings",), None, "ceilings null"),
+        (("ceilings",), {"gb_per_s": "fast"}, 'gb_per_s "fast"'),
+        (("timing_scope",), 1, "timing_scope 1"),
+        (("scope_seconds",), "1", 'scope_seconds "1"'),
+        (("results", 0, "name"), None, "name null"),
+        (("results", 0, "l2"), ["warm"], 'l2 ["warm"]'),
+        (("results", 0, "peer"), None, "peer null"),
+        (("results", 0, "median_ms"), "fast", 'median_ms "fast"'),
+        (("results", 0, "median_ms"), 0.0, "median_ms 0.0"),
+        (("results", 0, "median_ms"), True, "median_ms true"),
+        (("results", 0, "p20_ms"), None, "p20_ms null"),
+        (("results", 0, "gb_per_s"), None, "gb_per_s null"),
+        (("results", 0, "ceiling_share"), "half", 'ceiling_share "half"'),
+        (("results", 0, "goal_ms"), 0, "goal_ms 0"),
+        (("results", 0, "goal_peer_ms"), 0.0, "goal_peer_ms 0.0"),
+        (("results", 0, "samples_ms"), [], "samples_ms []"),
+        (("results", 0, "samples_ms"), [None], "samples_ms [null]"),
+    ],
+)
+def test_values_of_another_kind_are_a_sentence_and_2(write, tmp_path, capsys, place, value, words,
+                                                     suffix):
+    document = copy.deepcopy(DOCUMENT)
+    inner = document
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    path = write(document)
+    assert program.main(["report", path, "-o", str(tmp_path / f"report.{suffix}")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{path} must be a result of tilegate bench, got {words}")
+    assert not (tmp_path / f"report.{suffix}").exists()
+
+
+@pytest.mark.parametrize("suffix", ["html", "md"])
+def test_entries_without_a_time_are_skipped(write, tmp_path, suffix):
+    document = copy.deepcopy(DOCUMENT)
+    unmeasured = {"median_ms": None, "p20_ms": None, "p80_ms": None, "gb_per_s": None,
+                  "tflop_per_s": None, "ceiling_share": None, "bound_by": None, "samples_ms": []}
+    document["results"] += [entry("cuda", 1.0) | unmeasured,
+                            entry("auto", 1.0, name="another row") | unmeasured]
+    (row,) = read(write(document)).rows
+    assert [e["backend"] for e in row.ours()] == ["auto"]
+    output = tmp_path / f"report.{suffix}"
+    assert program.main(["report", write(document), "-o", str(output)]) == 0
+    assert "another row" not in output.read_text()
+    document["results"] = document["results"][-1:]
+    assert program.main(["report", write(document), "-o", str(output)]) == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{", b"[" * 100000, b"median 1.0 ms\n"])
+def test_files_that_are_no_json_are_a_sentence_and_2(tmp_path, capsys, content):
+    path = tmp_path / "result.json"
+    path.write_bytes(content)
+    assert program.main(["report", str(path), "-o", str(tmp_path / "report.md")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{path} must be JSON, got ")
+
+
 def test_report_of_a_real_run(tmp_path):
     tilegate = os.environ.get("TILEGATE_PROGRAM")
     if not tilegate:

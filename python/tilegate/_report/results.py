@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 import statistics
 
@@ -103,29 +104,82 @@ def differs(entry: dict) -> str | None:
     return entry.get("differs")
 
 
-_FILE_KEYS = ("environment", "timing_scope", "warmups", "repeats", "results", "declined", "peers")
-_ENTRY_KEYS = ("name", "op", "backend", "peer", "kernel", "timing", "l2", "median_ms", "p20_ms",
-               "p80_ms", "tflop_per_s", "gb_per_s", "ceiling_share", "bound_by", "goal_ms",
-               "goal_peer_ms", "samples_ms")
+_NUMBER = (int, float)
+_NONE = type(None)
+# Keys and the kinds of their values: what every file and entry has, and what some have.
+_FILE = {"environment": dict, "timing_scope": str, "warmups": int, "repeats": int, "results": list,
+         "declined": list, "peers": list}
+_FILE_MAY_HAVE = {"ceilings": dict, "scope_seconds": (*_NUMBER, _NONE), "complete": bool}
+_CEILINGS_MAY_HAVE = {"gb_per_s": (*_NUMBER, _NONE), "tflop_per_s": (*_NUMBER, _NONE)}
+_DECLINED = {"name": str, "backend": str, "reason": str}
+_ENTRY = {"name": str, "op": str, "backend": str, "peer": bool, "kernel": (str, _NONE),
+          "timing": str, "l2": str, "median_ms": _NUMBER, "p20_ms": _NUMBER, "p80_ms": _NUMBER,
+          "tflop_per_s": _NUMBER, "gb_per_s": _NUMBER, "ceiling_share": (*_NUMBER, _NONE),
+          "bound_by": (str, _NONE), "goal_ms": (*_NUMBER, _NONE),
+          "goal_peer_ms": (*_NUMBER, _NONE), "samples_ms": list}
+_ENTRY_MAY_HAVE = {"rule": str, "differs": (str, _NONE)}
 
 
-def _require(path: str, mapping, keys) -> None:
-    for key in keys:
-        if not isinstance(mapping, dict) or key not in mapping:
+def _refuse(path: str, what: str, value):
+    text = json.dumps(value)
+    text = text if len(text) <= 60 else f"{text[:60]} .."
+    raise ValueError(f"{path} must be a result of tilegate bench, got {what} {text}")
+
+
+def _require(path: str, what: str, mapping, has: dict, may_have=None) -> None:
+    """Raises ValueError where `mapping`, called `what`, is not a dictionary of such values."""
+    if not isinstance(mapping, dict):
+        _refuse(path, what, mapping)
+    for key in has:
+        if key not in mapping:
             raise ValueError(f"{path} must be a result of tilegate bench, got no {key}")
+    for key, kind in (has | (may_have or {})).items():
+        value = mapping.get(key)
+        if key not in mapping or (isinstance(value, bool) and kind is bool):
+            continue
+        if isinstance(value, bool) or not isinstance(value, kind):
+            _refuse(path, key, value)
+
+
+def _is_time(value) -> bool:
+    return isinstance(value, _NUMBER) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def _require_file(path: str, document) -> None:
+    _require(path, "a document", document, _FILE, _FILE_MAY_HAVE)
+    _require(path, "environment", document["environment"], {}, {"backends": dict})
+    _require(path, "ceilings", document.get("ceilings", {}), {}, _CEILINGS_MAY_HAVE)
+    for peer in document["peers"]:
+        _require(path, "a peer", peer, {"name": str}, {"versions": dict})
+    for one in document["declined"]:
+        _require(path, "a declined row", one, _DECLINED)
+
+
+def _is_measured(path: str, entry) -> bool:
+    """Whether an entry has a time. Raises ValueError where it is none of the program's."""
+    if isinstance(entry, dict) and entry.get("median_ms", 0) is None:
+        return False
+    _require(path, "an entry", entry, _ENTRY, _ENTRY_MAY_HAVE)
+    for key in ("median_ms", "goal_ms", "goal_peer_ms"):
+        if entry[key] is not None and not _is_time(entry[key]):
+            _refuse(path, key, entry[key])
+    if not entry["samples_ms"] or not all(map(_is_time, entry["samples_ms"])):
+        _refuse(path, "samples_ms", entry["samples_ms"])
+    return True
 
 
 def read(path: str) -> Results:
-    """Raises OSError, or ValueError when the file is no result of tilegate bench."""
-    text = pathlib.Path(path).read_text(encoding="utf-8")
+    """Entries without a time are left out.
+
+    Raises OSError, or ValueError when the file is no result of tilegate bench.
+    """
     try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
+        document = json.loads(pathlib.Path(path).read_bytes())
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be JSON, got an error: {error}") from None
-    _require(path, document, _FILE_KEYS)
+    _require_file(path, document)
     rows: dict[tuple, Row] = {}
-    for entry in document["results"]:
-        _require(path, entry, _ENTRY_KEYS)
+    for entry in filter(lambda entry: _is_measured(path, entry), document["results"]):
         scope = entry["timing"], entry["l2"]
         op = f"{entry['op']} {entry['rule']}" if "rule" in entry else entry["op"]
         row = rows.setdefault((entry["name"], scope), Row(entry["name"], op, scope))
