@@ -2,6 +2,8 @@
 // DLPack tensors and error kinds.
 #include "arguments.h"
 
+#include <limits>
+
 namespace tilegate::python {
 namespace {
 
@@ -24,11 +26,38 @@ bool has_words(const DLTensor& tensor) {
   return tensor.dtype.code == kDLUInt && tensor.dtype.bits == 16;
 }
 
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 }  // namespace
+
+std::string in_python_words(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool inside =
+        (i > 0 && is_word(text[i - 1])) || (i + 1 < text.size() && is_word(text[i + 1]));
+    if (text[i] == 'o' && !inside) {
+      result += "out";
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
 
 void raise_if_error(const Status& status) {
   if (status.ok()) return;
-  throw ffi::Error(exception_of(status.code()), status.message(), "");
+  throw ffi::Error(exception_of(status.code()), in_python_words(status.message()), "");
+}
+
+int to_count(const char* name, std::int64_t value) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (value >= 0 && value <= kMost) return static_cast<int>(value);
+  throw ffi::Error(
+      "ValueError",
+      std::string(name) + " must be 0.." + std::to_string(kMost) + ", got " + std::to_string(value),
+      "");
 }
 
 TensorView ArgumentReader::tensor() {

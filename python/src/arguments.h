@@ -8,6 +8,8 @@
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 
+#include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "tilegate/dlpack.h"
@@ -19,6 +21,12 @@ namespace ffi = tvm::ffi;
 
 // Throws the Python exception that belongs to a status.
 void raise_if_error(const Status& status);
+
+// A sentence of the library with arguments as Python calls them: its output o is `out`.
+std::string in_python_words(const std::string& text);
+
+// Throws ValueError, which names the argument, for what an int that is not negative does not hold.
+int to_count(const char* name, std::int64_t value);
 
 class ArgumentReader {
  public:
@@ -34,9 +42,11 @@ class ArgumentReader {
     for (TensorView Args::*field : fields) into.*field = tensor();
   }
   // Numbers, flags and objects as they are; an enumeration by number: its order is the order of the
-  // names in Python.
+  // names in Python. Integers are 64 bits wide, for tvm-ffi cuts them to narrower ones in silence.
   template <class T>
   T value() {
+    static_assert(!std::is_integral_v<T> || std::is_same_v<T, bool> ||
+                  sizeof(T) == sizeof(std::int64_t));
     const ffi::AnyView arg = args_[next_++];
     if constexpr (std::is_enum_v<T>) {
       return static_cast<T>(arg.cast<std::int64_t>());

@@ -145,18 +145,22 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("tilegate.threads",
            [](const ContextsRef& ref) { return std::int64_t{ref->of(Device{}).num_threads()}; })
       .def("tilegate.set_threads",
-           [](const ContextsRef& ref, int threads) { ref->set_cpu_threads(threads); })
+           [](const ContextsRef& ref, std::int64_t threads) {
+             ref->set_cpu_threads(to_count("num_threads", threads));
+           })
       .def_packed("tilegate.plan", plan_entry)
       .def_packed("tilegate.run", run_entry)
       .def_packed("tilegate.call", call_entry)
-      .def("tilegate.plan_explain", [](const PlanRef& p) { return ffi::String(p->plan.explain()); })
+      .def("tilegate.plan_explain",
+           [](const PlanRef& p) { return ffi::String(in_python_words(p->plan.explain())); })
       .def("tilegate.plan_backend", [](const PlanRef& p) { return ffi::String(p->plan.backend()); })
       .def("tilegate.plan_kernel", [](const PlanRef& p) { return ffi::String(p->plan.kernel()); })
       .def("tilegate.plan_workspace_bytes",
            [](const PlanRef& p) { return static_cast<std::int64_t>(p->plan.workspace_bytes()); })
       .def("tilegate.wait_for_gpu",
-           [](int index) {
-             raise_if_error(synchronize({.type = DeviceType::kCuda, .index = index}));
+           [](std::int64_t index) {
+             raise_if_error(
+                 synchronize({.type = DeviceType::kCuda, .index = to_count("device", index)}));
            })
       .def("tilegate.backends", backend_table)
       .def("tilegate.version", [] { return ffi::String(version()); });

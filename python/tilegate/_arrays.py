@@ -117,6 +117,14 @@ def require_rank(name: str, array, allowed) -> None:
                          f"got {tuple(array.shape)}")
 
 
+def require_same_device(name: str, array, other_name: str, other) -> None:
+    """Raises ValueError unless `array` lives where `other` does."""
+    own, wanted = device_of(array), device_of(other)
+    if own != wanted:
+        own, wanted = (kind if kind == "cpu" else f"{kind}:{i}" for kind, i in (own, wanted))
+        raise ValueError(f"{name} must be on {wanted} like {other_name}, got {own}")
+
+
 # Types whose arrays the compiled library takes without a look at them here: it refuses what it
 # cannot take, and torch's stream is found by tvm-ffi.
 _plain = {type(None), np.ndarray}

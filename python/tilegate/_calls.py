@@ -17,7 +17,7 @@ _TABLE = ("kv_indptr", "kv_indices", "kv_last_page_len", "block_tables", "kv_len
 
 
 class Operation(NamedTuple):
-    """Its number in the compiled library, and the names of its arrays.
+    """Its number in the compiled library, and the names of its arrays in Python.
 
     By the first of them a call goes to a device and stream.
     """
@@ -27,26 +27,26 @@ class Operation(NamedTuple):
 
 
 RAGGED = Operation(0, (
-    "q", "k", "v", "qo_indptr", "kv_indptr", "sinks", "custom_mask", "packed_custom_mask", "o",
+    "q", "k", "v", "qo_indptr", "kv_indptr", "sinks", "custom_mask", "packed_custom_mask", "out",
     "lse",
 ))
 PAGED = Operation(1, (
     "q", "k_cache", "v_cache", "kv_cache", "qo_indptr", "sinks", "custom_mask",
-    "packed_custom_mask", "o", "lse", *_TABLE,
+    "packed_custom_mask", "out", "lse", *_TABLE,
 ))
 DECODE = Operation(2, (
-    "q", "k_cache", "v_cache", "kv_cache", "sinks", "custom_mask", "packed_custom_mask", "o",
+    "q", "k_cache", "v_cache", "kv_cache", "sinks", "custom_mask", "packed_custom_mask", "out",
     "lse", *_TABLE,
 ))
 APPEND = Operation(3, (
     "k", "v", "batch_indices", "positions", "k_cache", "v_cache", "kv_cache", *_TABLE,
 ))
-MERGE = Operation(4, ("v", "s", "o", "lse"))
+MERGE = Operation(4, ("v", "s", "out", "lse"))
 # Those of a decode step come first: linear.py writes them down in this order.
 DELTA = Operation(5, (
     "q", "k", "v", "a", "b", "A_log", "dt_bias", "state_pool", "state_indices",
     "output_state_indices", "has_initial_state", "state_slots", "num_accepted_tokens", "record_k",
-    "record_d", "record_decay", "o",
+    "record_d", "record_decay", "out",
     "g", "beta", "w", "cu_seqlens", "initial_state", "output_state", "output_state_pool",
     "state_checkpoints", "checkpoint_cu_starts", "checkpoint_state_indices",
 ))

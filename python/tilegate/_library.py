@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import pathlib
 import threading
@@ -53,9 +54,15 @@ thread = Thread()
 def set_num_threads(num_threads: int) -> None:
     """CPU threads of this Python thread's calls, at most what the machine has; 0 means all.
 
-    Raises ValueError when num_threads is negative.
+    Raises TypeError for what is no integer, ValueError for one outside of 0..2**31 - 1.
     """
-    _set_threads(thread.contexts, num_threads)
+    try:
+        count = operator.index(num_threads)
+    except TypeError:
+        raise TypeError(f"num_threads must be an integer, got {num_threads!r}") from None
+    if not 0 <= count < 2**31:
+        raise ValueError(f"num_threads must be 0..{2**31 - 1}, got {count}")
+    _set_threads(thread.contexts, count)
 
 
 def get_num_threads() -> int:

@@ -16,7 +16,7 @@ _NO_PREFILL_ARRAYS = (None,) * 10  # what is left of DELTA after the arrays of a
 _DECODE_OPTIONS = _calls.DELTA_OPTIONS.part(
     scale=None, use_qk_l2norm=True, disable_state_update=False, backend="auto")
 _WRITTEN_BY_DECODE = ("state_pool", "out", "record_k", "record_d", "record_decay")
-_WRITTEN = ("state_pool", "output_state_pool", "output_state", "state_checkpoints", "o",
+_WRITTEN = ("state_pool", "output_state_pool", "output_state", "state_checkpoints", "out",
             "record_k", "record_d", "record_decay")
 
 
@@ -71,10 +71,10 @@ def _new_output(q, v, fill):
 def _allocate(given: dict, options: dict, state_dtype) -> None:
     q, v = given["q"], given["v"]
     _arrays.require_all_writable(_WRITTEN, tuple(map(given.get, _WRITTEN)))
-    if given.get("o") is None:
+    if given.get("out") is None:
         # Rows past the last offset keep what a new array holds.
         fill = None if given.get("cu_seqlens") is None else 0.0
-        given["o"] = _new_output(q, v, fill)
+        given["out"] = _new_output(q, v, fill)
     state_dtype = _check_state_dtype(given, state_dtype)
     wants_state = options.get("output_final_state") and given.get("state_pool") is None
     if wants_state and given.get("output_state") is None:
@@ -90,8 +90,8 @@ def _run(rule: int, given: dict, options: dict, state_dtype=None):
     if options.get("output_final_state"):
         pool = given.get("output_state_pool")
         pool = pool if pool is not None else given.get("state_pool")
-        return given["o"], pool if pool is not None else given["output_state"]
-    return given["o"]
+        return given["out"], pool if pool is not None else given["output_state"]
+    return given["out"]
 
 
 _SHARED_DOC = """
@@ -114,7 +114,7 @@ def _documented(function):
 def chunk_gated_delta_rule(q, k, v, g=None, beta=None, *, cu_seqlens=None, out=None,
                            state_dtype=None, use_qk_l2norm_in_kernel=False, **more):
     """GDN: g = alpha [T, HO] in [0, 1] (gate_domain="log": natural log), beta [T, HO]."""
-    return _named(_GDN, dict(q=q, k=k, v=v, g=g, beta=beta, cu_seqlens=cu_seqlens, o=out),
+    return _named(_GDN, dict(q=q, k=k, v=v, g=g, beta=beta, cu_seqlens=cu_seqlens, out=out),
                   use_qk_l2norm_in_kernel, state_dtype, more)
 
 
@@ -122,7 +122,7 @@ def chunk_gated_delta_rule(q, k, v, g=None, beta=None, *, cu_seqlens=None, out=N
 def chunk_gated_delta_rule2(q, k, v, g=None, beta=None, w=None, *, cu_seqlens=None, out=None,
                             state_dtype=None, use_qk_l2norm_in_kernel=False, **more):
     """GDN-2: g = ln alpha [T, HO, K], erase gate beta [T, HO, K], write gate w [T, HO, V]."""
-    return _named(_GDN2, dict(q=q, k=k, v=v, g=g, beta=beta, w=w, cu_seqlens=cu_seqlens, o=out),
+    return _named(_GDN2, dict(q=q, k=k, v=v, g=g, beta=beta, w=w, cu_seqlens=cu_seqlens, out=out),
                   use_qk_l2norm_in_kernel, state_dtype, more)
 
 
@@ -131,7 +131,7 @@ def chunk_gated_delta_product(q, k, v, g=None, beta=None, *, num_householder=1, 
                               out=None, state_dtype=None, use_qk_l2norm_in_kernel=False, **more):
     """GDP: g = alpha [T, HO] once a token; k, v, beta have T * num_householder rows."""
     more["num_householder"] = num_householder
-    return _named(_GDP, dict(q=q, k=k, v=v, g=g, beta=beta, cu_seqlens=cu_seqlens, o=out),
+    return _named(_GDP, dict(q=q, k=k, v=v, g=g, beta=beta, cu_seqlens=cu_seqlens, out=out),
                   use_qk_l2norm_in_kernel, state_dtype, more)
 
 
@@ -141,7 +141,7 @@ def recurrent_kda(q, k, v, g=None, beta=None, *, A_log=None, dt_bias=None, cu_se
     """KDA, prefill and decode: g = ln alpha [T, HO, K], or raw with use_gate_in_kernel, A_log,
     dt_bias and lower_bound; beta [T, HO], a logit with beta_is_logit."""
     return _named(_KDA, dict(q=q, k=k, v=v, g=g, beta=beta, A_log=A_log, dt_bias=dt_bias,
-                             cu_seqlens=cu_seqlens, o=out),
+                             cu_seqlens=cu_seqlens, out=out),
                   use_qk_l2norm_in_kernel, state_dtype, more)
 
 
@@ -149,7 +149,7 @@ _OPTIONS = set(_calls.DELTA_OPTIONS.names) - {"use_qk_l2norm"}
 
 
 def _named(rule: int, given: dict, l2norm, state_dtype, more: dict):
-    options = {"use_qk_l2norm": l2norm}
+    options = {"use_qk_l2norm": _calls.flag("use_qk_l2norm_in_kernel", l2norm)}
     for name, value in more.items():
         if name in _OPTIONS:
             options[name] = value
@@ -205,8 +205,9 @@ def gated_delta_rule_decode(q, k, v, state, A_log, a, dt_bias, b, *, scale=None,
     if tuple(state.shape) != wanted or _arrays.dtype_name(state) != "float32":
         raise ValueError(f"state must be float32 {wanted} [B, HV, K, V], "
                          f"got {_arrays.dtype_name(state)} {tuple(state.shape)}")
+    _arrays.require_same_device("state", state, "q", q)
     given = dict(q=q, k=k, v=v, a=a, b=b, A_log=A_log, dt_bias=dt_bias,
-                 initial_state=_v_major(state), o=out)
+                 initial_state=_v_major(state), out=out)
     o, new_state = _run(_DECODE, given, dict(
         scale=scale, use_qk_l2norm=use_qk_l2norm, output_final_state=True, backend=backend))
     return o, new_state.swapaxes(-1, -2)

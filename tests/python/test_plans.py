@@ -82,5 +82,5 @@ def test_plans_refuse_other_calls_options_and_workspaces():
 def test_outputs_that_are_no_whole_elements_apart_are_refused():
     q, k, v = (np.zeros((1, 4, 2, 64), np.float32) for _ in range(3))
     record = np.zeros((1, 4, 2, 64), np.dtype([("x", np.float32), ("flag", np.uint8)]))
-    with pytest.raises(ValueError, match="o must have strides of whole elements"):
+    with pytest.raises(ValueError, match="^out must have strides of whole elements"):
         tilegate.batch_prefill_ragged(q, k, v, out=record["x"])

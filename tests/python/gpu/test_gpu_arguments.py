@@ -28,7 +28,7 @@ CHANGES = {
     "tables on the CPU": ("block_tables", lambda x: x.cpu(), ValueError, "block_tables"),
     "a cache on the CPU": ("v_cache", lambda x: x.cpu(), ValueError, "v_cache"),
     "q on the CPU": ("q", lambda x: x.cpu(), ValueError, "k_cache"),
-    "out on the CPU": ("out", lambda x: x.cpu(), ValueError, "o"),
+    "out on the CPU": ("out", lambda x: x.cpu(), ValueError, "out"),
     "q of float64": ("q", lambda x: x.double(), ValueError, "q"),
     "k_cache of another dtype": ("k_cache", lambda x: x.half(), ValueError, "k_cache"),
     "lengths of float32": ("kv_lens", lambda x: x.float(), ValueError, "kv_lens"),
@@ -37,7 +37,7 @@ CHANGES = {
         "q", lambda x: x.repeat_interleave(2, -1)[..., ::2], ValueError, "q"),
     "k_cache every other element": (
         "k_cache", lambda x: x.repeat_interleave(2, -1)[..., ::2], ValueError, "k_cache"),
-    "overlapping out": ("out", lambda x: x[:1].expand(x.shape), ValueError, "o"),
+    "overlapping out": ("out", lambda x: x[:1].expand(x.shape), ValueError, "out"),
     "misaligned q": ("q", _shifted, NotImplementedError, "q"),
     "misaligned k_cache": ("k_cache", _shifted, NotImplementedError, "k_cache"),
     "pitch of k_cache": ("k_cache", _pitched, NotImplementedError, "k_cache"),

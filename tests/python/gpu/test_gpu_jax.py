@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 import tilegate
-import torch
 
+torch = pytest.importorskip("torch")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch needs memory too
 jax = pytest.importorskip("jax")
 
