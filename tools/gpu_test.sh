@@ -24,8 +24,8 @@ small+=:Decode.WindowsSinksAndCaps:Decode.HiddenKeysMayHoldNanAndInfinity
 small+=:DecodeUnits.EveryClusterSize:DecodeUnits.TagsOfManyUnits
 small+=:DeltaDecodeGpu.RulesAndGates:DeltaDecodeGpu.PoolsSlotsAndSkips
 small+=:DeltaDecodeGpu.VerifyThenCommit:DeltaTokenGpu.RulesGatesAndHeads
-small+=:DeltaTokenGpu.PoolsSlotsAndSkips:ReplayGpu.*:StreamGpu.ARecordingFillsAndCopies
-small+=:StreamGpu.ReadsLeaveTheBufferAsItIs:Cudnn.RaggedFormsMasksAndEmptyRequests:Ptx.*
+small+=":DeltaTokenGpu.PoolsSlotsAndSkips:ReplayGpu.*:StreamGpu.ARecordingFillsAndCopies"
+small+=":StreamGpu.ReadsLeaveTheBufferAsItIs:Cudnn.RaggedFormsMasksAndEmptyRequests:Ptx.*"
 # In op_tests: merge, and append of every layout.
 small_ops='*/MergeStates.*/cuda:*/AppendPagedKv.FillsEveryLayoutBitForBit/cuda'
 small_ops+=':*/AppendPagedKv.TokensOfManyHeads/cuda:*/AppendPagedKv.StridedSourcesAndCaches/cuda'
