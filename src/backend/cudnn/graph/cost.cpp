@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "backend/cudnn/graph/form.h"
+#include "problem/attention_keys.h"
 
 namespace tilegate::cudnn {
 namespace {
@@ -83,8 +84,11 @@ double one_row_us(double bytes) {
 }  // namespace
 
 double cost_us(const AttentionProblem& p, const DeviceFacts& facts) {
-  const GraphForm form = make_form(p, facts);
-  const GraphSpec& spec = form.spec;
+  GraphForm form = make_form(p, facts);
+  GraphSpec& spec = form.spec;
+  // The mean, where a page table has room for no more.
+  const std::int64_t batch = std::max<std::int64_t>(p.batch, 1);
+  spec.keys = std::min(spec.keys, (most_keys(p, spec.keys) + batch - 1) / batch);
   const double gbps = std::max(facts.bandwidth_gbps, 1.0);
   if (spec.rows == 1 && spec.left_keys < 0) {
     return one_row_us(key_bytes(spec)) * kCalibratedGbps / gbps;

@@ -4,7 +4,6 @@
 #include "backend/cuda/attention/decode/decode.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "backend/cuda/attention/decode/layout.h"
 #include "backend/cuda/attention/paged.h"
@@ -14,7 +13,6 @@ namespace tilegate {
 namespace {
 
 using kernel::kDecodeTileKeys;
-using kernel::kDecodeTileRows;
 
 constexpr std::int64_t kMaxRowsPerRequest = 16;  // q_len
 constexpr double kLog2e = 1.4426950408889634;
@@ -135,10 +133,7 @@ std::optional<std::string> decode_reject(const Operation& op, const DeviceFacts&
     return fmt::format("max_kv_len must be at most {}, got {}", kMaxDecodeKeys, p->max_kv_len);
   }
   constexpr double kMaxTiles = 2147483647.0;  // they are numbered in 32 bits
-  const double row_blocks = std::ceil(static_cast<double>(decode_rows(*p)) / kDecodeTileRows);
-  const double request_tiles =
-      std::ceil(static_cast<double>(p->max_kv_len) / kDecodeTileKeys) + 1.0;
-  const double tiles = static_cast<double>(p->batch * p->heads_kv) * row_blocks * request_tiles;
+  const double tiles = decode_tiles(*p, kDecodeConfigs[config]);
   if (tiles > kMaxTiles) {
     return fmt::format("batch * heads * max_kv_len must be at most {} tiles of {} keys, got {}",
                        kMaxTiles, kDecodeTileKeys, tiles);

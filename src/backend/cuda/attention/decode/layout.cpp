@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "problem/attention_keys.h"
+
 namespace tilegate {
 namespace {
 
@@ -38,23 +40,19 @@ std::int64_t pinned_split(const AttentionProblem& p) {
   return p.batch_invariant ? kPinnedSplitKeys : 0;
 }
 
-// Splits of all requests together, at most.
-std::int64_t max_splits(const AttentionProblem& p, std::int64_t split) {
-  const std::int64_t by_length = p.batch * ((p.max_kv_len + split - 1) / split);
-  if (!p.kv_indices.present()) return by_length;
-  const std::int64_t keys = p.kv_indices.shape[0] * p.page_size;
-  return std::min(by_length, keys / split + p.batch);
+std::int64_t row_blocks(const AttentionProblem& p, const DecodeConfig& config) {
+  return (decode_rows(p) + config.rows - 1) / config.rows;
 }
 
-// Keys of one head that some row may see, at most.
+// Keys of a request that some row may see, at most.
 std::int64_t visible_keys(const AttentionProblem& p) {
   if (p.window_left < 0) return p.max_kv_len;
-  return std::min(p.max_kv_len, p.window_left + p.uniform_qo_len);
+  return std::min(p.max_kv_len, std::min(p.window_left, p.max_kv_len) + p.uniform_qo_len);
 }
 
 double key_bytes(const AttentionProblem& p) {
   const std::int64_t row = p.heads_kv * p.dim_qk * 2 * size_of(p.dtype);
-  return static_cast<double>(p.batch * visible_keys(p)) * static_cast<double>(row);
+  return static_cast<double>(most_keys(p, visible_keys(p))) * static_cast<double>(row);
 }
 
 // Kernels that only read are a little faster than copies.
@@ -69,9 +67,9 @@ double split_us(const AttentionProblem& p, const DecodeLayout& layout, const Dev
   constexpr double kFixedUs = 6.5;
   constexpr double kPartUs = 0.046;
   constexpr double kUnitUs = 0.6;
-  const std::int64_t unit_tiles = (visible_keys(p) + kDecodeTileKeys - 1) / kDecodeTileKeys;
-  const std::int64_t tiles = layout.units * std::max<std::int64_t>(unit_tiles, 1);
-  const double busy = static_cast<double>(std::min(layout.workers, tiles));
+  const std::int64_t tiles =
+      p.heads_kv * layout.row_blocks * most_pieces(p, visible_keys(p), kDecodeTileKeys);
+  const double busy = static_cast<double>(std::clamp<std::int64_t>(tiles, 1, layout.workers));
   const double parts = busy / static_cast<double>(layout.units);
   return kFixedUs + kPartUs * parts + kUnitUs / parts + key_bytes(p) / bytes_per_us(facts);
 }
@@ -173,12 +171,17 @@ int find_decode_config(const AttentionProblem& p) {
   return best;
 }
 
+double decode_tiles(const AttentionProblem& p, const DecodeConfig& config) {
+  return static_cast<double>(p.heads_kv * row_blocks(p, config)) *
+         static_cast<double>(most_pieces(p, p.max_kv_len, kDecodeTileKeys));
+}
+
 DecodeLayout decode_layout(const AttentionProblem& p, const DeviceFacts& facts) {
   const DecodeConfig& config = kDecodeConfigs[find_decode_config(p)];
   const std::int64_t rows = decode_rows(p);
   DecodeLayout layout;
   layout.split = pinned_split(p);
-  layout.row_blocks = (rows + config.rows - 1) / config.rows;
+  layout.row_blocks = row_blocks(p, config);
   layout.block_rows = std::min<std::int64_t>(rows, config.rows);
   layout.units = std::max<std::int64_t>(p.batch * p.heads_kv * layout.row_blocks, 1);
   layout.workers = std::int64_t{facts.num_sms} * decode_workers_per_sm(config, facts);
@@ -194,7 +197,7 @@ DecodeLayout decode_layout(const AttentionProblem& p, const DeviceFacts& facts) 
     // With many parts a unit, blocks of their own merge them faster than the last of its workers.
     layout.merges_self = layout.units >= facts.num_sms;
   } else if (layout.split < p.max_kv_len) {
-    layout.slots = p.heads_kv * layout.row_blocks * max_splits(p, layout.split);
+    layout.slots = p.heads_kv * layout.row_blocks * most_pieces(p, p.max_kv_len, layout.split);
   }
   place_workspace(p, layout);
   return layout;

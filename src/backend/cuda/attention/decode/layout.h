@@ -25,6 +25,9 @@ int shared_bytes_per_sm(int compute_capability);
 // Workers of a configuration that fit on an SM; each also costs the system's 1 KB.
 int decode_workers_per_sm(const DecodeConfig& config, const DeviceFacts& facts);
 
+// KV tiles of all units together, at most.
+double decode_tiles(const AttentionProblem& p, const DecodeConfig& config);
+
 struct DecodeLayout {
   std::int64_t split = 0;        // keys; 0: the even cut
   std::int64_t unit_blocks = 0;  // 0: no unit gets a cluster of its own
