@@ -91,10 +91,9 @@ struct DecodeCombine {
     unit.request = number - head * p.batch;
     const int granules = request_span(p, unit.request).granules;
     if (granules == 1) return unit;
+    unit.parts = granules;
     unit.first_slot = p.unit_slots[number];
     unit.next_slot = unit.first_slot + 1;
-    // Nothing can be merged of a request longer than planned.
-    if (unit.first_slot + static_cast<std::int64_t>(granules) <= p.slots) unit.parts = granules;
     return unit;
   }
 

@@ -262,13 +262,11 @@ struct Decode {
         ++at.tile;
       }
       const std::int64_t slot = slot_of(p, at, worker, place.begin);
-      // A request longer than planned must not write past the workspace.
-      if (slot < p.slots) {
-        if constexpr (kNarrow) {
-          finish_narrow(shared, p, state, at, loader.free_stage(), slot);
-        } else {
-          finish(shared, p, state, at, loader.free_stage(), slot);
-        }
+      if (at.span.kv_len == kTooLong) state.spoil();
+      if constexpr (kNarrow) {
+        finish_narrow(shared, p, state, at, loader.free_stage(), slot);
+      } else {
+        finish(shared, p, state, at, loader.free_stage(), slot);
       }
     }
     ptx::cp_async_wait<0>();

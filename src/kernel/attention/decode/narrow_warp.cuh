@@ -58,6 +58,9 @@ class DecodeNarrowWarp {
     }
   }
 
+  // Makes the output and lse of all rows NaN.
+  __device__ __forceinline__ void spoil() { sum_[0] = sum_[1] = NAN; }
+
   __device__ __forceinline__ void store_statistics(float* row_max, float* row_sum) {
     const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll

@@ -55,13 +55,13 @@ struct DecodeParams {
 
   DecodeCut cut = DecodeCut::kEven;
   int granule_tiles = 1;  // kEven: 1
+  int max_granules = 1;   // kPinned: of a request
   int workers = 1;        // blocks of the decode kernel
   // Partial results of units that several workers share, normalised: [slots, block_rows, dim] and
   // their base-2 lse [slots, block_rows]. kEven: slots 2w and 2w + 1 are worker w's first and last
   // segment. kPinned: the granule's number.
   float* partial_o = nullptr;
   float* partial_lse = nullptr;
-  std::int64_t slots = 0;
   int* unit_slots = nullptr;      // kPinned: slot of each unit's first granule
   std::uint32_t* tags = nullptr;  // [workers][4], tag.cuh; null: decode_combine merges
   int unit_blocks = 0;            // decode_unit: blocks of a cluster, which may take a unit

@@ -14,8 +14,12 @@
 
 namespace tilegate::kernel {
 
+// kv_len of a request with more granules than the workspace has room for: it becomes NaN.
+inline constexpr int kTooLong = -1;
+
 // Tiles [first_tile, end_tile) of a request hold every key that some row may see; granules are
-// counted from the request's key 0. A request without keys has one granule without tiles.
+// counted from the request's key 0. A request without keys has one granule without tiles, and so
+// has one that is too long.
 struct RequestSpan {
   int kv_len;
   int first_tile;
@@ -35,6 +39,11 @@ __device__ __forceinline__ RequestSpan request_span(const DecodeParams& p, int b
   if (p.cut == DecodeCut::kPinned) {
     span.first_granule = span.first_tile / p.granule_tiles;
     end_granule = (span.end_tile + p.granule_tiles - 1) / p.granule_tiles;
+    if (end_granule - span.first_granule > p.max_granules) {
+      span.kv_len = kTooLong;
+      span.end_tile = span.first_tile;
+      end_granule = span.first_granule;
+    }
   }
   span.granules = max(1, end_granule - span.first_granule);
   return span;

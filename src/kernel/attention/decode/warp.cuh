@@ -99,6 +99,12 @@ class DecodeWarp {
     }
   }
 
+  // Makes the output and lse of all rows NaN.
+  __device__ __forceinline__ void spoil() {
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m) sum_[m][0] = sum_[m][1] = NAN;
+  }
+
   // row_max, row_sum [16 * kMTiles]
   __device__ __forceinline__ void store_statistics(float* row_max, float* row_sum) {
     const int lane = static_cast<int>(threadIdx.x % 32);

@@ -54,8 +54,11 @@ kernel::DecodeParams make_params(const AttentionProblem& p, const DecodeLayout& 
   const bool pinned = layout.split > 0;
   out.cut = pinned ? kernel::DecodeCut::kPinned : kernel::DecodeCut::kEven;
   out.granule_tiles = pinned ? static_cast<int>(layout.split / kDecodeTileKeys) : 1;
+  if (pinned) {
+    out.max_granules = static_cast<int>(
+        std::max<std::int64_t>((p.max_kv_len + layout.split - 1) / layout.split, 1));
+  }
   out.workers = static_cast<int>(layout.workers);
-  out.slots = layout.slots;
   out.unit_blocks = static_cast<int>(layout.unit_blocks);
   out.partial_o = reinterpret_cast<float*>(workspace);
   out.partial_lse = reinterpret_cast<float*>(workspace + layout.lse_offset);
