@@ -44,6 +44,8 @@ rm -rf "$wheels"
 cp -r python/tilegate "$folder/python/"
 strip -o "$folder/python/tilegate/libtilegate_ffi.so" "$build/python/libtilegate_ffi.so"
 cp -r tests/python "$folder/python_tests"
+mkdir -p "$folder/data" # where those tests look for it
+cp tests/data/bench_small.json "$folder/data/"
 cp bench/call/call_cost.py tools/gpu_test.sh "$folder/"
 find "$folder" -name __pycache__ -prune -exec rm -rf {} +
 # Needed to build against it, not to run.
