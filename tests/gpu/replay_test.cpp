@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "tests/gpu/delta_case.h"
+#include "tests/gpu/linear/delta_case.h"
 #include "tilegate/device_timing.h"
 
 namespace tilegate::test {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <tuple>
 
-#include "tests/gpu/delta_fixture.h"
+#include "tests/gpu/linear/delta_fixture.h"
 
 namespace tilegate::test {
 namespace {

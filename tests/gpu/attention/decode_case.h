@@ -6,7 +6,7 @@
 
 #include <initializer_list>
 
-#include "tests/gpu/paged_case.h"
+#include "tests/gpu/attention/paged_case.h"
 #include "tilegate/device_timing.h"
 
 namespace tilegate::test {

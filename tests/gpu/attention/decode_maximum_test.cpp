@@ -3,7 +3,7 @@
 // becomes NaN, the others of its batch stay right, and nothing is written past the workspace.
 #include <gtest/gtest.h>
 
-#include "tests/gpu/decode_case.h"
+#include "tests/gpu/attention/decode_case.h"
 
 namespace tilegate::test {
 namespace {

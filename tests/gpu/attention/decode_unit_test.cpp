@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tests/gpu/decode_case.h"
+#include "tests/gpu/attention/decode_case.h"
 
 namespace tilegate::test {
 namespace {

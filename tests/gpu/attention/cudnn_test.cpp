@@ -4,7 +4,7 @@
 // skips.
 #include <gtest/gtest.h>
 
-#include "tests/gpu/prefill_case.h"
+#include "tests/gpu/attention/prefill_case.h"
 #include "tilegate/device_timing.h"
 
 namespace tilegate::test {

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "tests/gpu/delta_case.h"
+#include "tests/gpu/linear/delta_case.h"
 
 namespace tilegate::test {
 

@@ -3,7 +3,7 @@
 // past the last offset, and slots of pages that no request owns, holding NaN.
 #pragma once
 
-#include "tests/gpu/paged_case.h"
+#include "tests/gpu/attention/paged_case.h"
 
 namespace tilegate::test {
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/gpu/delta_fixture.h"
+#include "tests/gpu/linear/delta_fixture.h"
 
 namespace tilegate::test {
 namespace {
