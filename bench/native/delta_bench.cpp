@@ -11,48 +11,27 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "tilegate/device_timing.h"
-#include "tilegate/tilegate.h"
+#include "bench/native/device_calls.h"
 
 namespace {
 
 using namespace tilegate;
+using namespace tilegate::bench;
 
-constexpr Device kGpu{DeviceType::kCuda, 0};
-constexpr int kCalls = 10;
 constexpr std::int64_t kDim = 128;
 constexpr std::int64_t kHeads = 16;
 constexpr std::int64_t kStateHeads = 32;
 constexpr std::int64_t kColdBytes = 400 << 20;  // of all pools
 
-DeviceBuffer bytes_of(const void* data, std::size_t bytes) {
-  DeviceBuffer buffer = DeviceBuffer::allocate(kGpu, bytes).value();
-  buffer.copy_from_host(data, bytes).throw_if_error();
-  return buffer;
-}
-
-DeviceBuffer zeros(std::int64_t bytes) {
-  DeviceBuffer buffer = DeviceBuffer::allocate(kGpu, static_cast<std::size_t>(bytes)).value();
-  buffer.fill(0).throw_if_error();
-  return buffer;
-}
-
 // Values of bf16 in [1, 2) or (-2, -1].
 DeviceBuffer random_bf16(std::int64_t elements, std::mt19937& random) {
   std::vector<std::uint16_t> values(static_cast<std::size_t>(elements));
   for (auto& x : values) x = static_cast<std::uint16_t>(0x3f80U | (random() & 0x807fU));
-  return bytes_of(values.data(), values.size() * 2);
-}
-
-TensorView view(const DeviceBuffer& buffer, DType type, std::initializer_list<std::int64_t> shape) {
-  return TensorView::packed(buffer.data(), type, shape, kGpu);
+  return copy_of(values);
 }
 
 // One call's shape.
@@ -77,7 +56,7 @@ class Calls {
     std::vector<std::int32_t> order(static_cast<std::size_t>(shape.seqs));
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random_);
-    slots_ = bytes_of(order.data(), order.size() * 4);
+    slots_ = copy_of(order);
     for (std::int64_t i = 0; i < pools; ++i) pools_.push_back(zeros(pool_bytes()));
   }
 
@@ -130,12 +109,12 @@ class Bench {
     const auto run = [&](std::int64_t pool) {
       return call.run(context_, calls.args(pool), {}, stream_.handle());
     };
-    const double warm = median_us([&](int) { return run(0); });
-    const double cold = median_us([&](int i) { return run(i % calls.pools()); });
+    const double warm = median_us(stream_, repeats_, [&](int) { return run(0); });
+    const double cold = median_us(stream_, repeats_, [&](int i) { return run(i % calls.pools()); });
     const DeviceBuffer from = zeros(pool_bytes);
     DeviceBuffer to = zeros(pool_bytes);
-    const double copy =
-        median_us([&](int) { return enqueue_copy(stream_, to, from, from.bytes()); });
+    const double copy = median_us(
+        stream_, repeats_, [&](int) { return enqueue_copy(stream_, to, from, from.bytes()); });
     const auto gbps = [&](double us) { return 2e-3 * static_cast<double>(pool_bytes) / us; };
     fmt::print("{:4} {:4} {:3} {:18} {:8.2f} {:6.0f} {:8.2f} {:6.0f} {:8.2f} {:6.0f} {:6.3f}\n",
                shape.state == DType::kFloat32 ? "fp32" : "bf16", shape.seqs, shape.tokens,
@@ -143,25 +122,6 @@ class Bench {
   }
 
  private:
-  // Median microseconds of one of kCalls calls of `work`, which is given their numbers.
-  template <class NumberedWork>
-  double median_us(const NumberedWork& work) {
-    const Recording calls = Recording::capture(stream_, [&] {
-                              for (int i = 0; i < kCalls; ++i) {
-                                if (Status done = work(i); !done.ok()) return done;
-                              }
-                              return Status{};
-                            }).value();
-    std::vector<double> samples;
-    for (int i = -3; i < repeats_; ++i) {
-      const double ms = measure_ms(stream_, [&] { return calls.replay(stream_); }).value();
-      if (i >= 0) samples.push_back(1e3 * ms / kCalls);
-    }
-    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-    std::nth_element(samples.begin(), middle, samples.end());
-    return *middle;
-  }
-
   int repeats_;
   Context context_;
   Stream stream_;
@@ -170,9 +130,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int repeats = 20;
-  if (argc == 3 && std::strcmp(argv[1], "--repeats") == 0) repeats = std::atoi(argv[2]);
-  Bench bench(std::max(1, repeats));
+  Bench bench(repeats_of(argc, argv));
   fmt::print("{:4} {:>4} {:>3} {:18} {:>8} {:>6} {:>8} {:>6} {:>8} {:>6} {:>6}\n", "type", "B", "T",
              "kernel", "us", "GB/s", "cold us", "GB/s", "copy us", "GB/s", "ratio");
   for (const DType state : {DType::kFloat32, DType::kBFloat16}) {

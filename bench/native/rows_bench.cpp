@@ -9,58 +9,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "tilegate/device_timing.h"
-#include "tilegate/tilegate.h"
+#include "bench/native/device_calls.h"
 
 namespace {
 
 using namespace tilegate;
+using namespace tilegate::bench;
 
-constexpr Device kGpu{DeviceType::kCuda, 0};
-constexpr int kCalls = 10;
 constexpr std::int64_t kDim = 128;
 constexpr std::int64_t kPage = 16;
-
-DeviceBuffer zeros(std::int64_t bytes) {
-  DeviceBuffer buffer = DeviceBuffer::allocate(kGpu, static_cast<std::size_t>(bytes)).value();
-  buffer.fill(0).throw_if_error();
-  return buffer;
-}
-
-DeviceBuffer indices(const std::vector<std::int32_t>& values) {
-  DeviceBuffer buffer = zeros(static_cast<std::int64_t>(values.size()) * 4);
-  buffer.copy_from_host(values.data(), values.size() * 4).throw_if_error();
-  return buffer;
-}
-
-TensorView view(const DeviceBuffer& buffer, DType type, std::initializer_list<std::int64_t> shape) {
-  return TensorView::packed(buffer.data(), type, shape, kGpu);
-}
-
-// Median microseconds of one of kCalls calls of `work` in a recording.
-double median_us(const Stream& stream, int repeats, const Work& work) {
-  const Recording calls = Recording::capture(stream, [&] {
-                            for (int i = 0; i < kCalls; ++i) {
-                              if (Status done = work(); !done.ok()) return done;
-                            }
-                            return Status{};
-                          }).value();
-  std::vector<double> samples;
-  for (int i = -3; i < repeats; ++i) {
-    const double ms = measure_ms(stream, [&] { return calls.replay(stream); }).value();
-    if (i >= 0) samples.push_back(1e3 * ms / kCalls);
-  }
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
 
 class Bench {
  public:
@@ -82,9 +44,9 @@ class Bench {
     std::shuffle(order.begin(), order.end(), std::mt19937(1));
     std::vector<std::int32_t> place(static_cast<std::size_t>(tokens));
     std::iota(place.begin(), place.end(), 0);
-    const DeviceBuffer table = indices(order);
-    const DeviceBuffer positions = indices(place);
-    const DeviceBuffer lens = indices({static_cast<std::int32_t>(tokens)});
+    const DeviceBuffer table = copy_of(order);
+    const DeviceBuffer positions = copy_of(place);
+    const DeviceBuffer lens = copy_of(std::vector<std::int32_t>{static_cast<std::int32_t>(tokens)});
     AppendPagedKvArgs args;
     args.k = view(k, DType::kBFloat16, {tokens, kHeads, kDim});
     args.v = view(v, DType::kBFloat16, {tokens, kHeads, kDim});
@@ -120,13 +82,13 @@ class Bench {
            std::int64_t bytes) {
     const Plan call = plan(problem, context_).value();
     const DeviceBuffer workspace = zeros(static_cast<std::int64_t>(call.workspace_bytes()));
-    const double us = median_us(stream_, repeats_, [&] {
+    const double us = median_us(stream_, repeats_, [&](int) {
       return call.run(context_, args, {workspace.data(), workspace.bytes()}, stream_.handle());
     });
     const DeviceBuffer from = zeros(bytes / 2);
     DeviceBuffer to = zeros(bytes / 2);
-    const double copy_us =
-        median_us(stream_, repeats_, [&] { return enqueue_copy(stream_, to, from, from.bytes()); });
+    const double copy_us = median_us(
+        stream_, repeats_, [&](int) { return enqueue_copy(stream_, to, from, from.bytes()); });
     fmt::print("{:28} {:8} {:9.2f} {:7.0f} {:9.2f} {:7.0f} {:6.3f}\n", name, call.kernel(), us,
                static_cast<double>(bytes) / us * 1e-3, copy_us,
                static_cast<double>(bytes) / copy_us * 1e-3, us / copy_us);
@@ -140,9 +102,7 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int repeats = 20;
-  if (argc == 3 && std::strcmp(argv[1], "--repeats") == 0) repeats = std::atoi(argv[2]);
-  Bench bench(std::max(1, repeats));
+  Bench bench(repeats_of(argc, argv));
   fmt::print("{:28} {:8} {:>9} {:>7} {:>9} {:>7} {:>6}\n", "call", "kernel", "us", "GB/s",
              "copy us", "GB/s", "ratio");
   for (std::int64_t tokens : {256, 4096, 16384, 131072}) bench.append(tokens);
