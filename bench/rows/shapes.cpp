@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace tilegate::bench {
@@ -25,14 +27,15 @@ double visible_pairs(const AttentionShape& s) {
 Cost attention_work(const AttentionShape& s) {
   const auto batch = static_cast<double>(s.batch_size), dim = static_cast<double>(s.head_size);
   const auto element = static_cast<double>(size_of(s.dtype));
-  const double rows = batch * static_cast<double>(s.query_length * s.num_heads);
-  const double keys = batch * static_cast<double>(s.kv_length * s.num_kv_heads);
+  const auto heads = static_cast<double>(s.num_heads), kv = static_cast<double>(s.kv_length);
+  const double rows = batch * static_cast<double>(s.query_length) * heads;
+  const double keys = batch * kv * static_cast<double>(s.num_kv_heads);
   Cost cost;
-  cost.flops = 4.0 * batch * static_cast<double>(s.num_heads) * dim * visible_pairs(s);
+  cost.flops = 4.0 * batch * heads * dim * visible_pairs(s);
   cost.bytes = 2.0 * (rows + keys) * dim * element;
   if (s.op != AttentionOp::kPrefill) {
-    const std::int64_t pages = (s.kv_length + s.page_size - 1) / s.page_size;
-    cost.bytes += batch * static_cast<double>(pages + 1) * kIndexBytes;
+    const double pages = std::ceil(kv / static_cast<double>(s.page_size));
+    cost.bytes += batch * (pages + 1.0) * kIndexBytes;
   }
   return cost;
 }
@@ -85,7 +88,11 @@ bool LinearShape::raw_gates() const {
 }
 
 std::int64_t LinearShape::tokens() const {
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0},
+                         [](std::int64_t sum, std::int64_t length) {
+                           return length > kMost - sum ? kMost : sum + length;
+                         });
 }
 
 bool LinearShape::uniform() const {

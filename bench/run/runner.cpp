@@ -129,6 +129,12 @@ class Runner {
   void run_row(const Row& row) {
     progress_.next_row(name_of(row.shape));
     progress_.print_line(name_of(row.shape));
+    // Far more than any machine has, and far less than sizes can count.
+    constexpr double kMostBytes = 0x1p56;
+    if (const double bytes = work_of(row.shape).bytes; bytes > kMostBytes) {
+      return decline(row, "row",
+                     fmt::format("its tensors must fit in memory, got {:.2g} bytes", bytes));
+    }
     try {
       progress_.doing("filling tensors");
       Tensors tensors(stream_);

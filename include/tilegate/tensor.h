@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string_view>
 
 namespace tilegate {
@@ -78,7 +79,8 @@ struct TensorView {
   }
   bool operator==(const TensorView&) const = default;
 
-  // A row-major view without gaps.
+  // A row-major view without gaps. A stride past 64 bits is the largest number of 64 bits: calls
+  // refuse so many elements.
   static TensorView packed(void* data, DType dtype, std::initializer_list<std::int64_t> dims,
                            Device device = {}) {
     TensorView view;
@@ -89,10 +91,12 @@ struct TensorView {
       if (view.rank == kMaxRank) break;
       view.shape[view.rank++] = dim;
     }
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     std::int64_t stride = 1;
     for (int i = view.rank - 1; i >= 0; --i) {
       view.strides[i] = stride;
-      stride *= view.shape[i] > 0 ? view.shape[i] : 1;
+      const std::int64_t dim = view.shape[i] > 0 ? view.shape[i] : 1;
+      stride = stride > kMost / dim ? kMost : stride * dim;
     }
     return view;
   }

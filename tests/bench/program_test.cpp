@@ -212,6 +212,16 @@ TEST(Bench, ARowTooLargeForMemoryIsALine) {
   EXPECT_EQ(result["complete"], true);
   EXPECT_EQ(result["declined"].size(), 1u);
   EXPECT_EQ(result["results"].size(), 1u);
+  for (const Words& more : std::vector<Words>{
+           {"attention", "--decode", "--kv-length", "9223372036854775807"},
+           {"attention", "--query-length", "9223372036854775807", "--num-heads", "4"},
+           {"linear", "--length", "9223372036854775807"}}) {
+    Words words = {"bench"};
+    words = with(with(words, more), {"--output", path});
+    const Said huge = run_program(with(words, kTiny));
+    ASSERT_EQ(huge.code, 0) << huge.err;
+    EXPECT_EQ(read_json(path)["declined"].size(), 1u) << more.back();
+  }
 }
 
 // Starts the program without waiting for it.

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "problem/problem.h"
 #include "tests/unit/linear/call.h"
 
@@ -15,6 +17,15 @@ TensorView with_strides(std::initializer_list<std::int64_t> shape,
   TensorView view = fp32(shape);
   view.strides = strides;
   return view;
+}
+
+TEST(Packed, HugeDimensionsDoNotOverflow) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const TensorView view = TensorView::packed(nullptr, DType::kFloat32, {2, kMost, 3, 4});
+  EXPECT_EQ(view.strides[3], 1);
+  EXPECT_EQ(view.strides[2], 4);
+  EXPECT_EQ(view.strides[1], 12);
+  EXPECT_EQ(view.strides[0], kMost);
 }
 
 TEST(CanonicalStrides, KeepsTheStridesThatAddressElements) {
