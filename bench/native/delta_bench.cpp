@@ -111,10 +111,7 @@ class Bench {
     };
     const double warm = median_us(stream_, repeats_, [&](int) { return run(0); });
     const double cold = median_us(stream_, repeats_, [&](int i) { return run(i % calls.pools()); });
-    const DeviceBuffer from = zeros(pool_bytes);
-    DeviceBuffer to = zeros(pool_bytes);
-    const double copy = median_us(
-        stream_, repeats_, [&](int) { return enqueue_copy(stream_, to, from, from.bytes()); });
+    const double copy = copy_us(stream_, repeats_, pool_bytes);
     const auto gbps = [&](double us) { return 2e-3 * static_cast<double>(pool_bytes) / us; };
     fmt::print("{:4} {:4} {:3} {:18} {:8.2f} {:6.0f} {:8.2f} {:6.0f} {:8.2f} {:6.0f} {:6.3f}\n",
                shape.state == DType::kFloat32 ? "fp32" : "bf16", shape.seqs, shape.tokens,

@@ -56,6 +56,14 @@ double median_us(const Stream& stream, int repeats, const NumberedWork& work) {
   return *middle;
 }
 
+// The same of a copy that reads `bytes` and writes as many.
+inline double copy_us(const Stream& stream, int repeats, std::int64_t bytes) {
+  const DeviceBuffer from = zeros(bytes);
+  DeviceBuffer to = zeros(bytes);
+  return median_us(stream, repeats,
+                   [&](int) { return enqueue_copy(stream, to, from, from.bytes()); });
+}
+
 // N of `--repeats N`, else 20.
 inline int repeats_of(int argc, char** argv) {
   const bool given = argc == 3 && std::strcmp(argv[1], "--repeats") == 0;

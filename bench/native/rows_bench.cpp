@@ -85,13 +85,10 @@ class Bench {
     const double us = median_us(stream_, repeats_, [&](int) {
       return call.run(context_, args, {workspace.data(), workspace.bytes()}, stream_.handle());
     });
-    const DeviceBuffer from = zeros(bytes / 2);
-    DeviceBuffer to = zeros(bytes / 2);
-    const double copy_us = median_us(
-        stream_, repeats_, [&](int) { return enqueue_copy(stream_, to, from, from.bytes()); });
+    const double copy = copy_us(stream_, repeats_, bytes / 2);
     fmt::print("{:28} {:8} {:9.2f} {:7.0f} {:9.2f} {:7.0f} {:6.3f}\n", name, call.kernel(), us,
-               static_cast<double>(bytes) / us * 1e-3, copy_us,
-               static_cast<double>(bytes) / copy_us * 1e-3, us / copy_us);
+               static_cast<double>(bytes) / us * 1e-3, copy,
+               static_cast<double>(bytes) / copy * 1e-3, us / copy);
   }
 
   int repeats_;
