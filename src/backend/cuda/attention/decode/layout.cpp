@@ -19,6 +19,7 @@ using kernel::kDecodeTileKeys;
 
 constexpr std::int64_t kPinnedSplitKeys = 512;  // batch_invariant
 constexpr std::size_t kTagBytes = 16;
+constexpr int kReservedBytes = 1024;  // of shared memory, which the system takes for each block
 
 std::int64_t round_up(std::int64_t x, std::int64_t step) { return (x + step - 1) / step * step; }
 
@@ -95,11 +96,10 @@ std::int64_t clusters_at_once(std::int64_t size, const DeviceFacts& facts) {
 // Blocks of a cluster for each unit; 0: the kernel does not serve the problem or is not built.
 std::int64_t unit_blocks(const AttentionProblem& p, const DecodeConfig& config, std::int64_t units,
                          const DeviceFacts& facts) {
-  constexpr int kReserved = 1024;
   constexpr std::int64_t kWarpKeys = kDecodeTileKeys / kernel::kDecodeWarps;
   constexpr std::int64_t kMaxBlocks = 8;
   if (config.launch_unit == nullptr || facts.compute_capability < 90) return 0;
-  if (config.unit_shared_bytes() + kReserved > shared_bytes_per_sm(facts.compute_capability)) {
+  if (config.unit_shared_bytes() + kReservedBytes > shared_bytes_per_sm(facts.compute_capability)) {
     return 0;
   }
   if (p.page_size % kWarpKeys != 0 || decode_rows(p) > config.rows || wants_pinned(p)) return 0;
@@ -156,8 +156,7 @@ int shared_bytes_per_sm(int compute_capability) {
 }
 
 int decode_workers_per_sm(const DecodeConfig& config, const DeviceFacts& facts) {
-  constexpr int kReserved = 1024;
-  return shared_bytes_per_sm(facts.compute_capability) / (config.shared_bytes() + kReserved);
+  return shared_bytes_per_sm(facts.compute_capability) / (config.shared_bytes() + kReservedBytes);
 }
 
 int find_decode_config(const AttentionProblem& p) {
