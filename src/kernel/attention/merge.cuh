@@ -57,7 +57,7 @@ struct Merge {
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
-      part[b].load(own[b] == -INFINITY ? spare : v, 0);
+      part[b].load(own[b] == -INFINITY ? spare : v);
       v += p.v_part * Element::kBytes;
     }
     __syncwarp();

@@ -20,11 +20,9 @@ template <class Element>
 struct Vector<Element, 1> {
   float value = 0.0f;
 
-  // `offset` in elements.
-  __device__ __forceinline__ void load(const void* data, std::int64_t offset) {
-    value = Element::load(static_cast<const char*>(data) + offset * Element::kBytes);
-  }
+  __device__ __forceinline__ void load(const void* at) { value = Element::load(at); }
   __device__ __forceinline__ void unpack(float (&values)[1]) const { values[0] = value; }
+  // `offset` in elements.
   static __device__ __forceinline__ void store(void* data, std::int64_t offset,
                                                const float (&values)[1]) {
     Element::store(static_cast<char*>(data) + offset * Element::kBytes, values[0]);
@@ -36,9 +34,7 @@ struct Vector {
   static_assert(kCount == kWordElements<Element>, "one element or one word");
   uint4 word = {0, 0, 0, 0};
 
-  __device__ __forceinline__ void load(const void* data, std::int64_t offset) {
-    word = ptx::load_128(static_cast<const char*>(data) + offset * Element::kBytes);
-  }
+  __device__ __forceinline__ void load(const void* at) { word = ptx::load_128(at); }
 
   __device__ __forceinline__ void unpack(float (&values)[kCount]) const {
     const std::uint32_t words[4] = {word.x, word.y, word.z, word.w};
